@@ -16,10 +16,9 @@ from lately.golden.timestamp.timing import TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 from papers.models.cuckoo import CuckooDictionary, time_decaying_space_bound
 
-from .paper import Paper
-from .streams import Keys, absence, distances, real, uniform, zipf
-from .studies.estimates import SHARES, positive, quotient, quotients, scaled, share, student
-from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
+from .streams import Keys, absence, insertion_ages, real, uniform, zipf
+from .studies.criteria import SHARES, positive, quotient, quotients, scaled, share, student
+from .studies.paper import Conclusion, Finding, Paper, Results, chosen, figures, grouped
 
 PAPER = Paper("cuckoo")  # Near-optimal Approximate Membership Query over Time-decaying Windows.
 WINDOW = 1000  # Window of Figures 4 to 7, 11 and 12.
@@ -107,8 +106,7 @@ def _stream(point: Point, window: int) -> Keys | None:
 
 def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, seed: int) -> Result:
     window = filter.window
-    distance = distances(keys)
-    within = (distance > 0) & (distance <= window)
+    within = insertion_ages(keys) < window
     reported = np.empty(len(keys), np.bool_)
     ends = [*range(window, len(keys), max(1, (len(keys) - window) // 10)), len(keys)]
     start, hits, theory, listed = 0, 0, [], []
@@ -145,10 +143,6 @@ def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, s
 
 def fresh_rate(runs: Sequence[Result]) -> Estimate:
     return _pooled([(run["hits"], run["fresh"]) for run in runs], exact="theory" in runs[0])
-
-
-def stream_rate(runs: Sequence[Result]) -> Estimate:
-    return _pooled([(run["false"], run["absent"]) for run in runs], exact=False)
 
 
 def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
@@ -216,10 +210,11 @@ def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
 
 
 def stream_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
-    return [
-        PAPER.find("own-keys", stream_rate(seeds), at=at, label=LABELS[name])
-        for name, seeds in runs.items()
-    ]
+    findings = []
+    for name, seeds in runs.items():
+        rate = _pooled([(run["false"], run["absent"]) for run in seeds], exact=False)
+        findings.append(PAPER.find("own-keys", rate, at=at, label=LABELS[name]))
+    return findings
 
 
 # Figures 4 and 7

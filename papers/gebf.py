@@ -1,5 +1,6 @@
 """Reproduces the GEBF paper: its streams, closed form, long run and logs."""
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +16,15 @@ from lately.golden import GEBF, BlockedGEBF, CountedFilter
 from lately.golden.ring.rings import SlidingFilter
 from lately.golden.ring.segments import Layout
 from lately.golden.sizing import best_hashes
-from lately.golden.spec.ring import GuardedEpochSpec
 from lately.replay.drawing import Chart, Estimate, Series
-from papers.models import CountingBloomFilter, StableBloomFilter, accesses
-from papers.models.stable import stable_decrements
+from papers.models import CountingBloomFilter, StableBloomFilter
+from papers.models.cells import stable_decrements
 
-from .formulas import gebf_false_positive_rate
-from .paper import Paper, sweep
+from .apbf import forward
 from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf
-from .studies.criteria import Verdict
-from .studies.estimates import SHARES, positive, quotients, scaled, share, student
+from .studies.criteria import SHARES, Verdict, positive, quotients, scaled, share, student
 from .studies.page import table
-from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
+from .studies.paper import Conclusion, Finding, Paper, Results, chosen, figures, grouped, sweep
 
 PAPER = Paper("gebf")  # The GEBF paper. Its title is missing from the text that we have.
 WINDOW = 20_000  # Window of the synthetic streams, in insertions.
@@ -241,15 +239,28 @@ def _measured(
 
 def conclude_synthetic(results: Results) -> Conclusion:
     printed = chosen(results, bits_per_key=BITS_PER_KEY)
+    figures_of_paper = PAPER.data["printed"]["synthetic"]
     findings = []
     for named, streams in (("uniform", ("uniform",)), ("all", KINDS)):
         group = [(p, r) for p, r in printed if p["stream"] in streams]
-        for name, metric, paper in PAPER.data["printed"]["synthetic"]:
+        for name, metric, paper in figures_of_paper:
             finding = beside(f"{named} streams, {name}", paper, group, name, metric)
             findings.append(_with_order(finding, _holds(group, name, metric)))
     findings.append(_never_missed("GEBF, blocked or not", results))
-    values = {"configurations": len(results) * len(FILTERS), "kinds": _kinds_table(printed)}
-    return Conclusion(findings, [_budget_chart(results)], values)
+    rows = [
+        (kind, name, *(f"{median(group, name, metric):.5f}" for metric in METRICS.values()))
+        for kind in KINDS
+        if (group := chosen(printed, stream=kind))
+        for name in FILTERS
+    ]
+    kinds = table(("stream", "filter", *METRICS), rows)
+    budgets = sorted({point["bits_per_key"] for point, _ in results})
+    at = [chosen(results, bits_per_key=bits) for bits in budgets]
+    lines = [series(name, budgets, [(group, name) for group in at]) for name in FILTERS]
+    fresh = [float(paper) for _, metric, paper in figures_of_paper if metric == FRESH]
+    lines.append(Series("printed", [BITS_PER_KEY] * len(fresh), fresh, marks=True))
+    values = {"configurations": len(results) * len(FILTERS), "kinds": kinds}
+    return Conclusion(findings, [PAPER.chart("gebf-synthetic", lines)], values)
 
 
 def _with_order(finding: Finding, holds: bool) -> Finding:
@@ -266,26 +277,6 @@ def _holds(results: Results, name: str, metric: str) -> bool:
         return median(results, name, "live") > 0.01
     # Keys that expired before the guard epoch are reported no more often than fresh keys.
     return median(results, name, "beyond") < 1.5 * fresh[0] + 20 / QUERIES
-
-
-def _budget_chart(results: Results) -> Chart:
-    budgets = sorted({point["bits_per_key"] for point, _ in results})
-    at = [chosen(results, bits_per_key=bits) for bits in budgets]
-    lines = [series(name, budgets, [(group, name) for group in at]) for name in FILTERS]
-    printed = PAPER.data["printed"]["synthetic"]
-    fresh = [float(paper) for _, metric, paper in printed if metric == FRESH]
-    marks = Series("printed", [BITS_PER_KEY] * len(fresh), fresh, marks=True)
-    return PAPER.chart("gebf-synthetic", [*lines, marks])
-
-
-def _kinds_table(results: Results) -> str:
-    rows = [
-        (kind, name, *(f"{median(group, name, metric):.5f}" for metric in METRICS.values()))
-        for kind in KINDS
-        if (group := chosen(results, stream=kind))
-        for name in FILTERS
-    ]
-    return table(("stream", "filter", *METRICS), rows)
 
 
 # Open points
@@ -322,20 +313,14 @@ def conclude_readings(results: Results) -> Conclusion:
         for name in STREAMS
     ]
     streams = table(("stream", "distinct keys of the window", "GEBF r = 8", "counting"), by_stream)
-    charts = [_block_chart(results), _stable_chart(results)]
-    return Conclusion(findings, charts, {"table": readings, "streams": streams})
-
-
-def _block_chart(results: Results) -> Chart:
     sizes = [64, 128, 256, 512]
-    lines = [
-        series(
-            method, sizes, [(results, f"blocked: k = 9, {size} bits, {method}") for size in sizes]
-        )
-        for method in ("independent", "double hashing")
-    ]
+    lines = []
+    for method in ("independent", "double hashing"):
+        blocks = [f"blocked: k = 9, {size} bits, {method}" for size in sizes]
+        lines.append(series(method, sizes, [(results, name) for name in blocks]))
     lines.append(Series("printed", sizes, [float(PRINTED["blocked"][1])] * len(sizes)))
-    return PAPER.chart("gebf-blocks", lines)
+    charts = [PAPER.chart("gebf-blocks", lines), _stable_chart(results)]
+    return Conclusion(findings, charts, {"table": readings, "streams": streams})
 
 
 def _stable_chart(results: Results) -> Chart:
@@ -378,13 +363,25 @@ def measure_form(point: Point) -> Result:
     filter = guarded(WINDOW, point["bits_per_key"], epochs=point["epochs"], seed=seed)
     filter.insert(distinct(0, INSERTIONS, seed))
     fresh = filter.query(distinct(INSERTIONS, point["asked"], seed))
-    return {"fresh": float(fresh.mean()), "formula": _formula(point)}
+    return {"fresh": float(fresh.mean()), "formula": _formula(filter)}
 
 
-def _formula(point: Point, window: int = WINDOW) -> float:
-    spec = guarded(window, point["bits_per_key"], epochs=point["epochs"], seed=0).spec
-    assert isinstance(spec, GuardedEpochSpec)
-    return gebf_false_positive_rate(spec.bits, window, spec.epochs, spec.hashes)
+def closed_form_rate(m: int, W: int, r: int, k: int) -> float:
+    """Return the false-positive rate by the paper's approximation.
+
+    All segments are full and not partitioned: 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of
+    l = ceil(W/r) insertions and segments of s = m / (r + 1) bits.
+    """
+    fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)
+    segment = fill**k
+    if segment == 1:
+        return 1.0
+    return -math.expm1((r + 1) * math.log1p(-segment))
+
+
+def _formula(filter: Filters) -> float:
+    spec: Any = filter.spec
+    return closed_form_rate(spec.bits, spec.window, spec.epochs, spec.hashes)
 
 
 def conclude_form(results: Results) -> Conclusion:
@@ -415,7 +412,7 @@ def measure_long(point: Point) -> Result:
         for name, between in ranges.items():
             asked = spread(rng.integers(*between, queries[name], np.uint64), seed)
             hits[name] += int(np.count_nonzero(filter.query(asked)))
-    return {"hits": hits, "formula": _formula(point, window)}
+    return {"hits": hits, "formula": _formula(filter)}
 
 
 def conclude_long(results: Results) -> Conclusion:
@@ -437,7 +434,7 @@ def measure_segments(point: Point) -> Result:
     filter.insert(distinct(0, INSERTIONS, seed))
     live, fresh = distinct(INSERTIONS - WINDOW, WINDOW, seed), distinct(INSERTIONS, asked, seed)
     return {
-        name: float(accesses.forward(filter.matches(keys), 1).mean())
+        name: float(forward(filter.matches(keys), 1).mean())
         for name, keys in (("live", live), ("fresh", fresh))
     }
 

@@ -23,10 +23,9 @@ from lately.golden.timestamp.inferential import age_posterior, minimum_penalty
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 
-from .paper import Paper, sweep
-from .streams import Keys, absence, distances, path, real, uniform, zipf
-from .studies.estimates import student
-from .studies.study import Conclusion, Finding, Results, figures, grouped
+from .streams import Keys, absence, insertion_ages, path, real, uniform, zipf
+from .studies.criteria import student
+from .studies.paper import Conclusion, Finding, Paper, Results, figures, grouped, sweep
 
 PAPER = Paper("inferential")  # Inferential Time-Decaying Bloom Filters.
 UNIVERSE = 1 << 16  # Number of keys that the synthetic streams draw from (Table 3).
@@ -64,7 +63,9 @@ def absent() -> list[str]:
     return [absence(name, stream) for stream, (name, _) in REAL.items() if not path(name)]
 
 
-def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
+def _stream(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
+    if name in REAL:
+        return recorded(name)
     count = warm + queries
     distinct: Distinct
     if name == "uniform":
@@ -96,11 +97,6 @@ def recorded(name: str) -> DistinctStream:
 def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
     """Interpolate D(j); blocks longer than the longest measured block get its value."""
     return interpolated_distinct(np.minimum(insertions, at[-1]), at, distinct)
-
-
-def insertion_ages(keys: Keys) -> NDArray[np.int64]:
-    distance = distances(keys)
-    return np.where(distance > 0, distance - 1, len(keys))
 
 
 def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
@@ -195,11 +191,7 @@ def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
 
 
 def measure_ratio(point: Point) -> Result:
-    name = point["stream"]
-    if name in REAL:
-        stream = recorded(name)
-    else:
-        stream = drawn(name, 1 << 20, point["queries"], point["seed"])
+    stream = _stream(point["stream"], 1 << 20, point["queries"], point["seed"])
     inside = int((stream.age[stream.warm :] < point["window"]).sum())
     return {"inside": inside, "outside": len(stream.keys) - stream.warm - inside}
 
@@ -232,7 +224,9 @@ def measure_penalties(point: Point) -> Result:
     window, bits, pilots = point["window"], point["bits"], point["pilot"]
 
     def trials(hashes: Iterable[int], queries: int, seed: int) -> dict[int, dict[str, Any]]:
-        stream = _stream(point, queries, seed)
+        # The first query is at a random position within a block of insertions.
+        warm = window + int(np.random.default_rng([seed, window]).integers(window))
+        stream = _stream(point["stream"], warm, queries, seed)
         return {k: trial(stream, sizes(window, bits, k), queries, seed) for k in hashes}
 
     pilot = trials(point["hashes"], pilots, _PILOT)
@@ -246,15 +240,6 @@ def measure_penalties(point: Point) -> Result:
         run |= {"posterior_error": posterior_error(best)}
         runs.append(run | {"calibration_error": calibration_error(best)})
     return {**best_k, "runs": runs}
-
-
-def _stream(point: Point, queries: int, seed: int) -> DistinctStream:
-    name, window = point["stream"], point["window"]
-    if name in REAL:
-        return recorded(name)
-    # The first query is at a random position within a block of insertions.
-    warm = window + int(np.random.default_rng([seed, window]).integers(window))
-    return drawn(name, warm, queries, seed)
 
 
 # Figures 7 to 12, concluded
@@ -286,9 +271,8 @@ def _curves(results: Results) -> list[Curve]:
     # Without an error of the standard filter, the ratio is undefined.
     wrong = [(p, r) for p, r in results if sum(run["standard"] for run in r["runs"]) > 0]
     curves = []
-    for (stream, condition, window), group in grouped(
-        wrong, "stream", "condition", "window"
-    ).items():
+    groups = grouped(wrong, "stream", "condition", "window")
+    for (stream, condition, window), group in groups.items():
         runs = figures(group, "runs")
         columns = {name: [[run[name] for run in seeds] for seeds in runs] for name in runs[0][0]}
         curves.append(
@@ -316,7 +300,14 @@ def conclude_penalties(results: Results) -> Conclusion:
         if shares := _shares(curves_of_kind):
             worst, where = max(shares, key=lambda item: item[0][0])
             findings.append(PAPER.find("dearest", worst, kind=kind, where=where))
-    findings += [*_typical(curves), *_errors(curves)]
+    findings += _typical(curves)
+    for curve in curves:
+        if curve.stream not in REAL:
+            bound = 0.05 if curve.stream == "uniform" else 0.035
+            fields = {"curve": curve.name, "bound": bound, "bits": curve.bits[-1]}
+            calibration = max(curve.calibration)[0]
+            highest = PAPER.find("error", max(curve.errors), calibration=calibration, **fields)
+            findings += [highest, PAPER.find("error-limit", curve.errors[-1], **fields)]
     # The paper shows these points only as a plot, without numbers.
     for curve in curves:
         columns = (curve.bits, curve.shares, curve.errors, curve.calibration, curve.recurring)
@@ -379,18 +370,6 @@ def _typical(curves: list[Curve]) -> list[Finding]:
     return findings
 
 
-def _errors(curves: list[Curve]) -> list[Finding]:
-    findings = []
-    for curve in curves:
-        if curve.stream not in REAL:
-            bound = 0.05 if curve.stream == "uniform" else 0.035
-            fields = {"curve": curve.name, "bound": bound, "bits": curve.bits[-1]}
-            calibration = max(curve.calibration)[0]
-            worst = PAPER.find("error", max(curve.errors), calibration=calibration, **fields)
-            findings += [worst, PAPER.find("error-limit", curve.errors[-1], **fields)]
-    return findings
-
-
 def _charts(curves: list[Curve]) -> list[Chart]:
     charts = []
     for stream, numbers in FIGURES.items():
@@ -403,12 +382,10 @@ def _charts(curves: list[Curve]) -> list[Chart]:
             inverse = [(1 / value, 1 / high, 1 / low) for _, (value, low, high) in known]
             ratios.append(Series.estimated(label, [bits for bits, _ in known], inverse))
             errors.append(Series.estimated(label, curve.bits, curve.errors))
-        for name, number, lines in zip(
-            ("penalties", "errors"), numbers, (ratios, errors), strict=True
-        ):
-            if shown:
-                fields = {"figure": f"{number}{suffix}", "stream": stream}
-                charts.append(PAPER.chart(name, lines, **fields))
+        columns = (("penalties", "errors"), numbers, (ratios, errors))
+        for name, number, lines in zip(*columns, strict=True) if shown else ():
+            fields = {"figure": f"{number}{suffix}", "stream": stream}
+            charts.append(PAPER.chart(name, lines, **fields))
     return charts
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lately.golden.hash.keys import KeyDigest, octets
 from lately.replay.traces import open_trace
 
-from .paper import Paper
+from .studies.paper import Paper
 
 Keys = NDArray[np.uint64]  # Keys in insertion order, shape (n,).
 
@@ -53,13 +53,13 @@ def bursty(count: int, universe: int, *, length: int, hot: int, share: float, se
     return np.where(rng.random(count) < share, chosen, rng.integers(0, universe, count, np.uint64))
 
 
-def distances(keys: Keys) -> NDArray[np.int64]:
-    """Return how many insertions ago each key was last inserted, or 0 for a new key."""
+def insertion_ages(keys: Keys) -> NDArray[np.int64]:
+    """Count the insertions between each key and its previous insertion; len(keys) for a new key."""
     order = np.argsort(keys, kind="stable")
     again = keys[order[1:]] == keys[order[:-1]]
-    result = np.zeros(len(keys), np.int64)
-    result[order[1:][again]] = (order[1:] - order[:-1])[again]
-    return result
+    ages = np.full(len(keys), len(keys), np.int64)
+    ages[order[1:][again]] = np.diff(order)[again] - 1
+    return ages
 
 
 # Real streams, if their files are available; the papers' own streams are not public

@@ -1,7 +1,7 @@
 """Reproduces Table 2 and Figures 1 to 5 of the time-limited paper."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -13,9 +13,8 @@ from campaigns.engine import Point, Result
 from lately.replay.drawing import Chart, Series
 from papers.models.time_limited import TimeLimitedAPBF, slice_bits
 
-from .paper import Paper
-from .studies.estimates import share, student
-from .studies.study import Conclusion, Finding, Results, figures, grouped
+from .studies.criteria import share, student
+from .studies.paper import Conclusion, Finding, Paper, Results, figures, grouped
 
 PAPER = Paper("time_limited")  # Time-limited Bloom Filter (Rodrigues, Shtul, Baquero and Almeida).
 SPAN = 600_000  # Ten minutes, in milliseconds.
@@ -153,7 +152,13 @@ def conclude_slices(measured: Results) -> Conclusion:
         times = ", ".join(f"{time:.2f}" for time in settled)
         fields = {"figure": figure, "neighbours": len(settled) - 1, "times": times}
         findings.append(PAPER.find("order", ordered, **fields))
-        charts += _slice_charts(figure, STARTS[point["start"]], result)
+        fields = {"figure": figure, "part": "ab"[figure - 1], "start": STARTS[point["start"]]}
+        for name in ("slices", "first", "memory"):
+            series = []
+            for combination, rows in result.items():
+                values = _bits_per_element(rows).tolist() if name == "memory" else rows[name]
+                series.append(Series(f"k, l = {combination}", rows["spans"], values))
+            charts.append(PAPER.chart(name, series, **fields))
     both = {point["start"]: result for point, result in measured}
     if len(both) == len(STARTS):
         for name in both[UNDER]:
@@ -180,23 +185,6 @@ def _slice_findings(figure: int, name: str, point: Point, rows: Rows) -> list[Fi
     shifted = next(size for size in rows["first"] if size != rows["first"][0])
     peak = find("slices-most", max(rows["slices"]))
     return [peak, find("first-shifted", shifted), stable]
-
-
-def _slice_charts(figure: int, start: str, result: Result) -> list[Chart]:
-    columns: dict[str, Callable[[Rows], Any]] = {
-        "slices": lambda rows: rows["slices"],
-        "first": lambda rows: rows["first"],
-        "memory": lambda rows: _bits_per_element(rows).tolist(),
-    }
-    fields = {"figure": figure, "part": "a" if figure == 1 else "b", "start": start}
-    return [
-        PAPER.chart(
-            name,
-            [Series(f"k, l = {of}", rows["spans"], values(rows)) for of, rows in result.items()],
-            **fields,
-        )
-        for name, values in columns.items()
-    ]
 
 
 _ENOUGH = 40  # With fewer expected false positives per sample, the rate is computed, not counted.
@@ -244,7 +232,13 @@ def conclude_rate(measured: Results) -> Conclusion:
         figure = 4 if start == UNDER else 5
         findings.append(_rate_finding(figure, results))
         lines = charts.setdefault((figure, decimal(error), STARTS[start]), [])
-        lines += _rate_series(k, l, results)
+        point, result = results[0]
+        spans, rates = zip(*result["curve"], strict=True)
+        lines.append(Series(f"k, l = {k}, {l}", spans, rates))
+        if _counted(point):
+            at, hits, _ = zip(*result["samples"], strict=True)
+            shares = [share(count, point["queries"]) for count in hits]
+            lines.append(Series.estimated(f"k, l = {k}, {l}, measured", at, shares, marks=True))
     findings += [*_course_findings(groups), *_ratio_findings(measured)]
     missed, asked = (sum(figures(measured, name)) for name in ("missed", "asked"))
     findings.append(PAPER.find("missed", share(missed, asked), missed=missed, asked=asked))
@@ -308,17 +302,6 @@ def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
             fields = {"neighbours": len(swings) - 1, "swings": shown}
             findings.append(PAPER.find("attenuated", less, name=name, **fields))
     return findings
-
-
-def _rate_series(k: int, l: int, results: Results) -> list[Series]:
-    point, result = results[0]
-    spans, rates = zip(*result["curve"], strict=True)
-    at, hits, _ = zip(*result["samples"], strict=True)
-    curve = Series(f"k, l = {k}, {l}", spans, rates)
-    if not _counted(point):
-        return [curve]
-    shares = [share(count, point["queries"]) for count in hits]
-    return [curve, Series.estimated(f"k, l = {k}, {l}, measured", at, shares, marks=True)]
 
 
 def _ratio_findings(measured: Results) -> list[Finding]:

@@ -11,15 +11,8 @@ from .bloom import (
     ForgetfulBloomFilter,
     PartitionedBloomFilter,
 )
-from .counting import CountingBloomFilter
-from .cuckoo import (
-    CuckooDictionary,
-    cuckoo_error_bound,
-    cuckoo_signature_bits,
-    time_decaying_space_bound,
-)
-from .stable import StableBloomFilter
-from .swamp import Swamp
+from .cells import CountingBloomFilter, StableBloomFilter, Swamp
+from .cuckoo import CuckooDictionary
 from .time_limited import TimeLimitedAPBF
 
 __all__ = [
@@ -34,7 +27,4 @@ __all__ = [
     "StableBloomFilter",
     "Swamp",
     "TimeLimitedAPBF",
-    "cuckoo_error_bound",
-    "cuckoo_signature_bits",
-    "time_decaying_space_bound",
 ]

@@ -5,6 +5,7 @@ key's own.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -15,11 +16,111 @@ from numpy.typing import NDArray
 
 from lately.golden.analysis import mean_rate
 from lately.golden.errors import SpecificationError
-from lately.golden.filter import Words
+from lately.golden.filter import CountedFilter, State, Words
+from lately.golden.results import Ages
+from lately.golden.sampling import chunks, sample
 from lately.golden.sizing import HASHES, bloom_rate, shared_cells, smallest
 from lately.golden.spec.base import Specification, required
 
-from .bits import BitArrays, match, write
+_CHUNK = 1 << 15
+
+
+class KeyByKey(CountedFilter):
+    """Base class of baselines, which process one key at a time.
+
+    A key maps to positions, which subclasses read and write.
+    """
+
+    _counts: ClassVar[dict[str, int | str | None]] = {"insertions": 1 << 61}
+
+    hashes: int
+    insertions: int  # since construction or clear
+
+    @abstractmethod
+    def _look(self, positions: list[int]) -> int:
+        """Return the age of a key with these positions, or -1 if it is not reported."""
+
+    @abstractmethod
+    def _write(self, positions: list[int]) -> None:
+        """Insert a key with these positions."""
+
+    def _positions(self, keys: Words) -> NDArray[np.intp]:
+        return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
+
+    def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
+        ages = []
+        for part in chunks(len(keys), _CHUNK):
+            for positions in self._positions(keys[part]).tolist():
+                ages.append(self._look(positions) if asked else -1)
+                if inserted:
+                    self._write(positions)
+                    self.insertions += 1
+        return np.array(ages, np.int64)
+
+    def _insert(self, keys: Words) -> None:
+        self._perform_each(keys, asked=False, inserted=True)
+
+    def _age(self, keys: Words) -> Ages:
+        return self._perform_each(keys, asked=True, inserted=False)
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._perform_each(keys, asked=True, inserted=True)
+
+
+class BitArrays(KeyByKey):
+    """Base class of baselines with equal bit arrays; a bit takes one byte, for speed."""
+
+    _shape: tuple[int, int]
+    _segments: list[bytearray]
+
+    @property
+    def storage_bits(self) -> int:
+        return self._shape[0] * self._shape[1]
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        return self._stacked()
+
+    @property
+    def fill(self) -> float:
+        return float(np.mean([sample(_view(bits)).mean() for bits in self._segments]))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(len, self._segments))
+
+    def _empty(self) -> None:
+        count, size = self._shape
+        self._segments = [bytearray(size) for _ in range(count)]
+        for name in self._counts:
+            setattr(self, name, 0)
+
+    def _state(self) -> State:
+        return super()._state()[0], {"bits": np.packbits(self._stacked(), axis=1)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(numbers, arrays)
+        saved, (count, size) = arrays["bits"], self._shape
+        if saved.dtype != np.uint8 or saved.shape != (count, -(-size // 8)):
+            raise ValueError(f"bits of shape {saved.shape} do not fit {count} arrays of {size}")
+        rows = np.unpackbits(saved, axis=1, count=size)
+        self._segments = [bytearray(row.tobytes()) for row in rows]
+
+    def _stacked(self) -> NDArray[np.bool_]:
+        return np.stack([_view(bits) for bits in self._segments])
+
+
+def _view(bits: bytearray) -> NDArray[np.bool_]:
+    return np.frombuffer(bits, np.bool_)
+
+
+def match(bits: bytearray, positions: list[int]) -> bool:
+    return all(map(bits.__getitem__, positions))
+
+
+def write(bits: bytearray, positions: list[int]) -> None:
+    for position in positions:
+        bits[position] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +248,20 @@ class _Turns(BitArrays):
     filled: int  # keys of the current generation
     shifts: int
 
+    @staticmethod
+    def _rate(generation: int, bits: int, hashes: int) -> float:
+        """Return the false-positive rate of two arrays of `bits`, averaged over a generation."""
+        raise NotImplementedError
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits, hashes = _fewest(partial(cls._rate, keys), fpr, keys)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+    @property
+    def fpr(self) -> float:
+        return self._rate(self.generation, self._shape[1], self.hashes)
+
     def _prepare(self) -> None:
         self.window = self.generation
         self._share(2)
@@ -177,14 +292,9 @@ class DoubleBuffering(_Turns):
 
     specification = DoubleBufferingSpec
 
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits, hashes = _fewest(lambda bits, k: _double_rate(keys, bits, k), fpr, 2 * keys)
-        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
-
-    @property
-    def fpr(self) -> float:
-        return _double_rate(self.generation, self.bits // 2, self.hashes)
+    @staticmethod
+    def _rate(generation: int, bits: int, hashes: int) -> float:
+        return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
 
     def _look(self, positions: list[int]) -> int:
         return match(self._segments[1], positions) - 1
@@ -210,14 +320,11 @@ class A2Buffering(_Turns):
 
     specification = A2BufferingSpec
 
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits, hashes = _fewest(lambda bits, k: _a2_rate(keys, bits, k), fpr, keys)
-        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
-
-    @property
-    def fpr(self) -> float:
-        return _a2_rate(self.generation, self.bits // 2, self.hashes)
+    @staticmethod
+    def _rate(generation: int, bits: int, hashes: int) -> float:
+        full = bloom_rate(generation, bits, hashes)
+        fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
+        return full + fills - full * fills
 
     def _look(self, positions: list[int]) -> int:
         return any(match(bits, positions) for bits in self._segments) - 1
@@ -274,16 +381,6 @@ class ForgetfulBloomFilter(_Turns):
 
 
 # Sizes: false-positive rates of arrays of `bits`, averaged over a generation of distinct keys
-
-
-def _double_rate(generation: int, bits: int, hashes: int) -> float:
-    return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
-
-
-def _a2_rate(generation: int, bits: int, hashes: int) -> float:
-    full = bloom_rate(generation, bits, hashes)
-    fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
-    return full + fills - full * fills
 
 
 def _forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:

@@ -24,7 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 from lately.golden.errors import SpecificationError, require_count
 from lately.golden.filter import (
     Answers,
+    Bounded,
     CountedFilter,
+    State,
     Words,
     check_and_insert_in_window,
     query_in_window,
@@ -373,47 +375,43 @@ class CuckooDictionary(CountedFilter):
 
     # State files
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        keys, times = self.overflow_entries
-        numbers = super()._state()[0] | {"coin": self._coin}
-        arrays = {
-            "timestamps": self.timestamps,
-            "other_positions": self.other_positions,
-            "signatures": self.signatures,
-            "overflow_keys": keys,
-            "overflow_timestamps": times,
+    def _arrays(self) -> Bounded:
+        return {
+            "timestamps": (self.timestamps, 2 * self.window),
+            "other_positions": (self.other_positions, self.positions - 1),
+            "signatures": (self.signatures, (1 << self.signature_bits) - 1),
         }
-        return numbers, arrays
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        others = arrays["other_positions"].copy()
+        others[0] += self.positions
+        codes = arrays["signatures"] * (2 * self.positions) + others
+        self._times = array("q", arrays["timestamps"].tobytes())
+        self._codes = array("q", codes.tobytes())
+
+    def _state(self) -> State:
+        numbers, arrays = super()._state()
+        keys, times = self.overflow_entries
+        listed = {"overflow_keys": keys, "overflow_timestamps": times}
+        return numbers | {"coin": self._coin}, arrays | listed
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(numbers, {})
+        super()._restore(numbers, arrays)
         self._coin = numbers["coin"]
         if type(self._coin) is not int or not 0 < self._coin <= _WORD:
             raise ValueError(f"coin: must be 1 to 2**64 - 1, not {self._coin!r}")
-        self._restore_tables(arrays)
-        self._restore_overflow(arrays["overflow_keys"], arrays["overflow_timestamps"])
-
-    def _restore_tables(self, arrays: dict[str, NDArray[Any]]) -> None:
-        limits = {
-            "timestamps": 2 * self.window,
-            "other_positions": self.positions - 1,
-            "signatures": (1 << self.signature_bits) - 1,
-        }
-        for name, highest in limits.items():
-            _require_entries(name, arrays[name], (2, self.positions), highest)
-        times, others = arrays["timestamps"], arrays["other_positions"].copy()
-        others[0] += self.positions
-        codes = arrays["signatures"] * (2 * self.positions) + others
-        self._times = array("q", times.tobytes())
-        self._codes = array("q", codes.tobytes())
-
-    def _restore_overflow(self, keys: NDArray[Any], times: NDArray[Any]) -> None:
+        keys, times = arrays["overflow_keys"], arrays["overflow_timestamps"]
         if keys.dtype != np.uint64 or keys.ndim != 2:
             raise ValueError("overflow_keys: must be uint64 of shape (n, words)")
         names = _names_of(self._words(keys))
-        _require_entries("overflow_timestamps", times, (len(names),), 2 * self.window)
+        if times.dtype != np.int64 or times.shape != (len(names),):
+            raise ValueError(
+                f"overflow_timestamps: must be int64 of shape ({len(names)},), "
+                f"not {times.dtype}{times.shape}"
+            )
         distances = self._distances(times)
-        if (times == 0).any() or (distances > self.window).any() or (np.diff(distances) >= 0).any():
+        lives = (times > 0) & (times <= 2 * self.window) & (distances <= self.window)
+        if not lives.all() or (np.diff(distances) >= 0).any():
             raise ValueError("overflow_timestamps: must be in the order of the insertions")
         self._overflow = OrderedDict(zip(names, times.tolist(), strict=True))
         if len(self._overflow) != len(names):
@@ -433,12 +431,3 @@ def _by_chunks(keys: Words, ages_of: Callable[[Words], ArrayLike]) -> Ages:
 
 def _names_of(keys: NDArray[np.uint64]) -> list[Any]:
     return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
-
-
-def _require_entries(name: str, values: NDArray[Any], shape: tuple[int, ...], highest: int) -> None:
-    if values.dtype != np.int64 or values.shape != shape:
-        raise ValueError(
-            f"{name}: must be int64 of shape {shape}, not {values.dtype}{values.shape}"
-        )
-    if values.size and not 0 <= values.min() <= values.max() <= highest:
-        raise ValueError(f"{name}: must be 0 to {highest}")

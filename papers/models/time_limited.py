@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,11 +32,6 @@ class TimeLimitedSpec(Specification, family="time-limited-apbf"):
 
 
 HASH_BITS = 32  # Bits of a hash value, which is scaled to the size of a slice.
-
-
-def slice_capacity(bits: int) -> int:
-    """Return the number of insertions that half fill a slice (section 6.1): c = floor(m ln 2)."""
-    return math.floor(bits * math.log(2))
 
 
 def slice_bits(capacity: int) -> int:
@@ -81,10 +76,11 @@ class _Slice:
     bits: NDArray[np.bool_]  # shape (m,)
     inserted: int = 0  # number of insertions
     settled: int = NEVER  # time of the last insertion, once the slice has left position k - 1
-    capacity: int = field(init=False)  # insertions that fill half of it
 
-    def __post_init__(self) -> None:
-        self.capacity = slice_capacity(len(self.bits))
+    @property
+    def capacity(self) -> int:
+        """Insertions that half fill the slice (section 6.1): c = floor(m ln 2)."""
+        return analysis.apbf_generation(len(self.bits), 1)
 
 
 class TimeLimitedAPBF(TimedFilter):
@@ -196,15 +192,12 @@ class TimeLimitedAPBF(TimedFilter):
             i = j
         return count + i * target
 
-    def _wake(self) -> None:
-        self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
-        self._first = NEVER
-        self._begin_generation()
-
     def _begin(self, times: Times, start: int) -> slice:
         now = int(times[start])
         if self._last_time != NEVER and now - self._last_time > self.span:
-            self._wake()
+            self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
+            self._first = NEVER
+            self._begin_generation()
         elif self.insertions_left == 0:
             self._shift(now)
         if self._first == NEVER:

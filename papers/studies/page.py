@@ -12,8 +12,8 @@ from lately.golden.files import replace_file
 from lately.replay.drawing import Chart
 
 from .criteria import DIFFERENCE, RARE, Verdict, to_digits_of
+from .paper import Conclusion, Finding, Study
 from .report import Report
-from .study import Conclusion, Finding, Study
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

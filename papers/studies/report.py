@@ -17,7 +17,7 @@ from campaigns.engine import Outcome, Record, RecordError, complete
 from lately.replay.drawing import Chart, Series
 
 from .criteria import Verdict
-from .study import Conclusion, Finding, Study
+from .paper import Conclusion, Finding, Study
 
 TOLERANCE = 1 / 500  # Invisible distance between lines, relative to the chart's width.
 _HEIGHT = 0.6  # Height of a chart, relative to its width.
@@ -46,11 +46,15 @@ def thinned(chart: Chart) -> Chart:
     ]
     xs = _scaled(chart.x_log, [series.x for series in rounded])
     ys = _scaled(chart.y_log, [series.y for series in rounded])
-    lines = (
-        series if series.marks or len(x) < 3 else _chosen(series, _corners(x, _HEIGHT * y))
-        for series, x, y in zip(rounded, xs, ys, strict=True)
-    )
-    return replace(chart, series=list(lines))
+    lines = []
+    for series, x, y in zip(rounded, xs, ys, strict=True):
+        if not series.marks and len(x) >= 3:
+            kept = _corners(x, _HEIGHT * y)
+            columns = ((name, getattr(series, name)) for name in ("x", "y", "low", "high"))
+            fewer: Any = {name: [column[at] for at in kept] for name, column in columns if column}
+            series = replace(series, **fewer)
+        lines.append(series)
+    return replace(chart, series=lines)
 
 
 def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., list[float]]:
@@ -94,18 +98,6 @@ def _corners(x: Floats, y: Floats) -> list[int]:
     return sorted(kept)
 
 
-def _chosen(series: Series, numbers: Sequence[int]) -> Series:
-    columns = ((name, getattr(series, name)) for name in ("x", "y", "low", "high"))
-    chosen: dict[str, Any] = {
-        name: [column[at] for at in numbers] for name, column in columns if column
-    }
-    return replace(series, **chosen)
-
-
-DIGITS = {True: 10, False: 6}
-"""Significant digits of recorded values: computed (True) and measured (False) ones."""
-
-
 def cache_directory() -> Path:
     folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
     return Path(folder) / "reproduction"
@@ -129,7 +121,7 @@ def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
     """Convert a conclusion to a record, without the digits and points that would be invisible."""
     findings = []
     for finding in outcome.findings:
-        digits = DIGITS[finding.low is None]
+        digits = 10 if finding.low is None else 6  # Computed values have more than measured ones.
         ends = {name: getattr(finding, name) for name in ("ours", "low", "high")}
         rounded: dict[str, Any] = {
             name: end and float(f"{end:.{digits}g}") for name, end in ends.items()

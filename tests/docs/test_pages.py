@@ -12,7 +12,7 @@ from campaigns.pages.blocks import Drawing, Page, content, fill
 from campaigns.pages.mechanisms import PICTURES
 from lately.golden import from_spec
 from lately.replay.drawing import blank_figure
-from papers import formulas
+from papers.gebf import closed_form_rate
 
 FILTERS = blocks.DOCS / "filters.md"
 
@@ -41,11 +41,7 @@ def test_bits_per_key_are_those_of_the_analysis():
 
     def lowest(bits, spare):
         sizes = {r: round(bits * window * (r + 1) / (r + 1 + spare)) for r in epochs}
-        rates = (
-            formulas.gebf_false_positive_rate(sizes[r], window, r, k)
-            for r in epochs
-            for k in range(4, 30)
-        )
+        rates = (closed_form_rate(sizes[r], window, r, k) for r in epochs for k in range(4, 30))
         return min(rates)
 
     rows = re.findall(r"(?m)^\| (\d.*) \|$", content(FILTERS.read_text("utf-8"))["bound"])

@@ -41,13 +41,13 @@ from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import inferential as posteriors
 from lately.golden.timestamp.inferential import minimum_penalty
 from papers import models
-from papers.models.cuckoo import cuckoo_error_bound, time_decaying_space_bound
-from papers.models.stable import (
+from papers.models.cells import (
     stable_decrements,
     stable_false_positive_rate,
     stable_zero_fraction,
+    swamp_bits_per_element,
 )
-from papers.models.swamp import swamp_bits_per_element
+from papers.models.cuckoo import cuckoo_error_bound, time_decaying_space_bound
 
 RINGS = (APBF, APBBF, GEBF, BlockedGEBF)
 UNIT = 'must be a text such as "10min" or a timedelta'

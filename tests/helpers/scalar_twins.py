@@ -36,7 +36,7 @@ BASELINES = {
 CHUNKS = [
     "lately.golden.ring.segments._CHUNK",
     "lately.golden.ring.segments._BATCH",
-    "papers.models.bits._CHUNK",
+    "papers.models.bloom._CHUNK",
     "papers.models.cuckoo._CHUNK",
 ]
 """Lengths of the parts into which modules cut a batch."""

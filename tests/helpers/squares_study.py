@@ -3,7 +3,7 @@
 from study_points import squares
 
 from papers.studies.criteria import exactly
-from papers.studies.study import Conclusion, Finding, Study
+from papers.studies.paper import Conclusion, Finding, Study
 
 
 def conclude(results):

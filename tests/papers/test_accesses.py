@@ -9,7 +9,7 @@ from ring_oracle import RingOracle
 from small_filters import CLASSES, as_keys, key_lists, specs
 
 from lately.golden import Operation, analysis
-from papers.models import accesses
+from papers import apbf
 
 
 def algorithm_1(matches, k, l):
@@ -48,11 +48,11 @@ def test_walks(k, l, data):
     rows = data.draw(st.lists(row, max_size=20)) if data else []
     matches = np.array(rows, np.bool_).reshape(-1, k + l).T
     walks = [algorithm_1(row, k, l) for row in rows]
-    assert accesses.backward(matches, k).tolist() == [read for read, _ in walks]
+    assert apbf.backward(matches, k).tolist() == [read for read, _ in walks]
     assert [seen for _, seen in walks] == [has_run(row, k, l) for row in rows]
     mirrored = [algorithm_1(row[::-1], k, l)[0] for row in rows]
-    assert accesses.forward(matches, k).tolist() == mirrored
-    assert accesses.linear(matches, k).tolist() == [scanned(row, k, l) for row in rows]
+    assert apbf.forward(matches, k).tolist() == mirrored
+    assert apbf.linear(matches, k).tolist() == [scanned(row, k, l) for row in rows]
 
 
 @given(spec=specs(lanes=(1,)), path=st.sampled_from(PATHS), data=st.data())
@@ -79,7 +79,7 @@ def test_mean_is_that_of_the_recursion():
     fills = np.array(analysis.apbf_fills(k, l))
     rng = np.random.default_rng(1)
     matches = rng.random((k + l, 100_000)) < fills[:, None]
-    read = accesses.backward(matches, k)
+    read = apbf.backward(matches, k)
     seen = np.array([has_run(column, k, l) for column in matches.T[:20_000]])
     for case, chosen in (("false", ~seen), ("false positive", seen)):
         mean = read[:20_000][chosen].mean()

@@ -9,7 +9,7 @@ from study_results import concluded
 from campaigns.engine import read
 from campaigns.pages import files
 from lately.golden import APBBF, APBF, analysis
-from papers import apbf, apbf_rates, apbf_segments
+from papers import apbf
 from papers.apbf import PAPER, build
 from papers.registry import STUDIES as ALL
 from papers.streams import distinct
@@ -203,7 +203,7 @@ def test_accuracy():
 
 def test_mean_rate_is_of_all_phases():
     """At equal distances of 50, generations of 200 would have four phases."""
-    moments = [sorted(apbf_rates._moments(seed)) for seed in range(10)]
+    moments = [sorted(apbf._moments(seed)) for seed in range(10)]
     assert all([(m - 1) // 50 for m in counts] == list(range(200)) for counts in moments)
     assert len({tuple(counts) for counts in moments}) == 10
     assert {moment % 200 for counts in moments for moment in counts} == set(range(200))
@@ -222,7 +222,7 @@ def test_zigzag_expected():
     before = filter.estimated_false_positive_rate()
     filter.insert(distinct(inserted, 1, 1))
     swing = before / filter.estimated_false_positive_rate() - 1
-    assert swing == pytest.approx(apbf_rates._expected_swing(4, 3), rel=0.03)
+    assert swing == pytest.approx(apbf._expected_swing(4, 3), rel=0.03)
 
 
 @pytest.mark.parametrize(("number", "shares"), [(7, [0.0897, 0.0109]), (8, [0.0897, 0.186])])
@@ -256,7 +256,7 @@ def test_duplicates_after_zipf():
 def test_fall_under_duplicates_gets_steeper():
     def bend(quarter, half):
         rates = {0.0: [1.0, 1.01], 0.25: [quarter] * 2, 0.5: [half, 1.01 * half]}
-        return apbf_rates._bend((4, 3), rates)
+        return apbf._bend((4, 3), rates)
 
     steep = bend(0.1, 0.001)
     assert steep.ours == pytest.approx(2, rel=0.05)
@@ -285,7 +285,7 @@ def test_accesses_are_those_of_the_table():
 
 def test_naive_design_has_six_filters_in_the_same_memory():
     filter = APBBF(k=2, l=5, block_bits=512, hashes_per_block=8, blocks=60, seed=1)
-    naive = apbf_segments._naive(filter, {"seed": 1, "probes": 3000})
+    naive = apbf._naive(filter, {"seed": 1, "probes": 3000})
     assert naive["false"]["forward"] == 6
     assert naive["window"]["forward"] == pytest.approx(3, rel=0.01)
     assert 0 < naive["rate"] < 0.001
@@ -295,13 +295,13 @@ PARTS = (1, 2, 5)
 
 
 def test_designs_share_memory_and_window():
-    specs = [apbf_segments.design(parts, 100, 1).spec for parts in PARTS]
+    specs = [apbf.design(parts, 100, 1).spec for parts in PARTS]
     assert [(spec.run, spec.window_generations) for spec in specs] == [(10, 20), (5, 10), (2, 4)]
     assert len({spec.memory_bits for spec in specs}) == 1
     assert {spec.guaranteed_window for spec in specs} == {2000}
     assert [spec.parts for spec in specs] == [1, 2, 5]
     # One slice a segment is an APBF.
-    single = apbf_segments.design(1, 50, 3)
+    single = apbf.design(1, 50, 3)
     other = APBF(k=10, l=20, slice_bits=single.spec.cells, generation=50, seed=3)
     for filter in (single, other):
         filter.insert(distinct(0, 5000, 3))

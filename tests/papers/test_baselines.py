@@ -20,7 +20,7 @@ from papers.models import (
     StableBloomFilter,
     Swamp,
 )
-from papers.models.stable import (
+from papers.models.cells import (
     stable_decrements,
     stable_false_positive_rate,
     stable_zero_fraction,
@@ -181,7 +181,7 @@ def test_stable_point(hashes, decrements, cell_bits):
             cells=4000, hashes=hashes, decrements=decrements, cell_bits=cell_bits, seed=seed
         )
         model.insert(keys(rng, 12_000))
-        zeros.append(model.zero_fraction)
+        zeros.append(1 - model.fill)
         reported.append(float(model.query(rng.integers(INSERTED, FRESH, QUERIES)).mean()))
     parameters = (4000, hashes, decrements, cell_bits)
     agrees("stable: zeros", zeros, stable_zero_fraction(*parameters))
@@ -204,7 +204,7 @@ def test_stable_filter_of_decrements_that_wrap():
     model = StableBloomFilter(cells=10, hashes=1, decrements=10, cell_bits=2)
     model.insert([1])
     assert sorted(model.memory.tolist()) == [0] * 9 + [3]
-    assert model.zero_fraction == 0.9
+    assert 1 - model.fill == 0.9
     model.insert([2])
     assert sorted(model.memory.tolist())[-2:] in ([2, 3], [0, 3])
 

@@ -7,11 +7,10 @@ from functools import partial
 
 import pytest
 
-from papers import paper
-from papers.paper import Paper
-from papers.studies import criteria
+from papers.studies import criteria, paper
 from papers.studies.criteria import (
     DIFFERENCE,
+    SHARES,
     Criterion,
     Verdict,
     above,
@@ -25,9 +24,11 @@ from papers.studies.criteria import (
     exactly,
     figure,
     none,
+    share,
+    student,
     to_digits_of,
 )
-from papers.studies.estimates import SHARES, share, student
+from papers.studies.paper import Paper
 
 MET, NEAR, UNDECIDED, MISSED = Verdict.MET, Verdict.NEAR, Verdict.UNDECIDED, Verdict.NOT_MET
 

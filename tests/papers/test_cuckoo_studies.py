@@ -9,8 +9,7 @@ from study_results import concluded
 
 from papers import cuckoo, streams
 from papers.models import CuckooDictionary
-from papers.studies.criteria import Verdict
-from papers.studies.estimates import positive, quotient
+from papers.studies.criteria import Verdict, positive, quotient
 
 QUICK = {
     "cuckoo-figure-4": {"measured": 3000, "fresh": 20_000},
@@ -76,7 +75,7 @@ def test_absent_files_are_reported(monkeypatch):
         ]
         outcome = concluded(study, points)
         missing = " ".join(outcome.missing)
-        assert "the rows on tail numbers of departing aircraft, as `flights" in missing
+        assert "rows on tail numbers of departing aircraft, because the file `flights" in missing
         assert not any("aircraft" in finding.what for finding in outcome.findings)
     streams.real.cache_clear()
 
@@ -91,19 +90,19 @@ def test_sizes():
     assert cuckoo.timing_bits(1024, 2**-10) == pytest.approx(1024 * 10 / math.log(2) * 12)
 
 
-def test_distances():
+def test_insertion_ages():
     keys = np.array([5, 6, 5, 5, 7, 6], np.uint64)
-    assert streams.distances(keys).tolist() == [0, 0, 2, 1, 0, 4]
-    assert streams.distances(keys[:0]).tolist() == []
+    assert streams.insertion_ages(keys).tolist() == [6, 6, 1, 0, 6, 3]
+    assert streams.insertion_ages(keys[:0]).tolist() == []
 
 
 def test_replays_are_of_the_window():
     keys = np.arange(2000, dtype=np.uint64)
     stream = cuckoo.attacked(keys, 30, seed=1)
-    distance = streams.distances(stream)
-    replays = distance > 0
+    ages = streams.insertion_ages(stream)
+    replays = ages < len(stream)
     assert 2800 < len(stream) < 3200
-    assert distance.max() <= 30
+    assert ages[replays].max() < 30
     assert stream[~replays].tolist() == keys.tolist()
 
 

@@ -1,65 +1,21 @@
 """Formulas of the papers against enumeration, and against the tables of the APBF paper."""
 
-import csv
 import math
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from lately.golden import analysis
-from papers import apbf, formulas
-
-DATA = Path(apbf.__file__).parent / "data"
+from papers.apbf_tables import PAPER, READINGS, metrics
+from papers.gebf import closed_form_rate
 
 
 def test_npws():
     assert analysis.npws(3, 5, 0.1) == pytest.approx(1.11 / 5, rel=1e-15)
     assert analysis.npws(3, 5, 0) == 1 / 5
     assert analysis.npws(3, 5, 1) == 3 / 5
-    assert formulas.apbf_npws(4, 3) == (1 + 1 / 2 + 1 / 4 + 1 / 8) / 3
-
-
-def oldest_trace(run, window_generations, generation):
-    """Insertions after its own at which some key is last found in a segment."""
-    ring = [set() for _ in range(run + window_generations)]
-    oldest = 0
-    for n in range(4 * generation * len(ring)):
-        if n % generation == 0:
-            ring = [set(), *ring[:-1]]
-        for segment in ring[:run]:
-            segment.add(n)
-        oldest = max(oldest, n - min(set().union(*ring)))
-    return oldest
-
-
-@pytest.mark.parametrize(("k", "l", "generation"), [(1, 1, 1), (3, 2, 4), (2, 5, 3), (4, 1, 2)])
-def test_apbf_staleness_bound(k, l, generation):
-    bound = formulas.apbf_staleness_bound(k, l, generation)
-    assert oldest_trace(k, l, generation) == bound - 1
-
-
-@pytest.mark.parametrize(
-    ("window", "epochs", "bound"), [(16, 2, 24), (10, 4, 15), (9, 4, 15), (7, 7, 8), (3, 5, 6)]
-)
-def test_gebf_staleness_bound(window, epochs, bound):
-    assert formulas.gebf_staleness_bound(window, epochs) == bound
-    assert oldest_trace(1, epochs, -(-window // epochs)) == bound - 1
-
-
-def test_gebf_staleness_bound_of_the_paper_is_exceeded():
-    window, epochs = 10, 4
-    epoch = -(-window // epochs)
-    assert oldest_trace(1, epochs, epoch) >= window + epoch
-    assert formulas.gebf_staleness_bound(12, 4) == 12 + 3
-
-
-@pytest.mark.parametrize(
-    ("rate", "k"), [(0.1, 4), (0.001, 10), (0.5, 1), (0.25, 2), (0.2499, 3), (0.999, 1)]
-)
-def test_bloom_hashes(rate, k):
-    assert formulas.bloom_hashes(rate) == k
+    assert analysis.npws(4, 3, 1 / 2) == (1 + 1 / 2 + 1 / 4 + 1 / 8) / 3
 
 
 def test_gebf_rate_formula_of_the_paper():
@@ -67,35 +23,18 @@ def test_gebf_rate_formula_of_the_paper():
     s = m / (r + 1)
     length = math.ceil(W / r)
     expected = 1 - (1 - (1 - math.exp(-k * length / s)) ** k) ** (r + 1)
-    assert formulas.gebf_false_positive_rate(m, W, r, k) == pytest.approx(expected, rel=1e-12)
+    assert closed_form_rate(m, W, r, k) == pytest.approx(expected, rel=1e-12)
 
 
 def test_gebf_rate_at_the_edges():
-    assert formulas.gebf_false_positive_rate(2, 10**6, 1, 4) == 1.0
-    rate = formulas.gebf_false_positive_rate(10**9, 1, 1, 4)
+    assert closed_form_rate(2, 10**6, 1, 4) == 1.0
+    rate = closed_form_rate(10**9, 1, 1, 4)
     assert rate == pytest.approx(2 * (8 / 10**9) ** 4, rel=1e-6, abs=0)
-
-
-def test_efficiency():
-    assert formulas.apbf_efficiency(10, 10, 10) == 1 / 2
-    assert formulas.apbf_efficiency(20, 30, 10.0) == pytest.approx(0.3, rel=1e-15)
 
 
 # Tables of the paper
 
-ROW_OF = {
-    1: ("apbf_table1_bloom.csv", ("k",)),
-    2: ("apbf_table2_apbf.csv", ("k", "l")),
-    3: ("apbf_table3_apbbf.csv", ("k", "l", "B", "b")),
-}
-
-
-def metrics(table, row):
-    if table == 1:
-        return formulas.bloom_metrics(formulas.bloom_hashes(float(row["aimed_fp"])))
-    if table == 2:
-        return formulas.apbf_metrics(int(row["k"]), int(row["l"]), profile="linear")
-    return formulas.apbbf_metrics(*(int(row[name]) for name in "klBb"))
+ROW_OF = {1: ("k",), 2: ("k", "l"), 3: ("k", "l", "B", "b")}
 
 
 def to_digits_of(printed, value, rounding):
@@ -107,14 +46,12 @@ def to_digits_of(printed, value, rounding):
 def figures():
     """Every printed figure and our value: by table, row and column."""
     values = {}
-    for table, (file, key) in ROW_OF.items():
-        with open(DATA / file, newline="") as lines:
-            for row in csv.DictReader(lines):
-                for column, value in metrics(table, row).items():
-                    values[table, tuple(int(row[name]) for name in key), column] = (
-                        row[column],
-                        value,
-                    )
+    for number in ROW_OF:
+        table = PAPER.table(str(number))
+        for row in table.rows():
+            for column, value in metrics(str(number), row, table.values(row)).items():
+                if column in row:
+                    values[number, tuple(table.values(row)), column] = row[column], value
     return values
 
 
@@ -123,7 +60,7 @@ def linear_rate(k, l):
 
 
 def efficiency_at(k, l, rate):
-    return formulas.apbf_efficiency(k, l, -math.log2(rate))
+    return -math.log2(rate) / k * l / (k + l)
 
 
 CUT = "cut off"
@@ -141,7 +78,7 @@ DIFFERENCES = {
     (1, (17,), "bits_per_item"): ("24.52", "24.53", CUT),
     (1, (17,), "actual_fp"): ("0.0000076293", "0.0000076294", CUT),
     # One term short: the sum for k = 3.
-    (2, (4, 3), "npws"): ("0.58", "0.62", formulas.apbf_npws(3, 3)),
+    (2, (4, 3), "npws"): ("0.58", "0.62", analysis.npws(3, 3, 1 / 2)),
     (2, (10, 7), "npws"): ("0.28", "0.29", CUT),
     (2, (11, 46), "accesses_window"): ("15.24", "15.23", NO_READING),
     # The row has l = 23, and its accesses too.
@@ -200,9 +137,9 @@ def test_study_gives_a_reason_for_exactly_these_figures():
     names = {
         (
             table,
-            ", ".join(f"{n} = {v}" for n, v in zip(ROW_OF[table][1], row, strict=True)),
+            ", ".join(f"{n} = {v}" for n, v in zip(ROW_OF[table], row, strict=True)),
             column,
         )
         for table, row, column in DIFFERENCES
     }
-    assert set(apbf.READINGS) == names
+    assert set(READINGS) == names

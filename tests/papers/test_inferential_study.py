@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from study_results import concluded, measured
 
@@ -91,11 +90,6 @@ def test_sizes(hashes, bits):
     if model.block > 1:
         shorter = study.BlockTimingBloomFilter(**sizes | {"block": model.block - 1})
         assert shorter.timestamp_bits > given
-
-
-def test_insertion_ages():
-    keys = np.array([5, 6, 5, 5, 7, 6], np.uint64)
-    assert study.insertion_ages(keys).tolist() == [6, 6, 1, 0, 6, 3]
 
 
 def test_errors_of_posteriors():

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import papers
-from papers.paper import Paper
 from papers.registry import STUDIES
+from papers.studies.paper import Paper
 
 FOLDER = Path(papers.__file__).parent
 

@@ -17,11 +17,11 @@ from campaigns.engine import Record, RecordError, read
 from campaigns.options import UnknownNameError
 from campaigns.pages import files
 from lately.replay.drawing import Chart, Series
-from papers import commands
+from papers import __main__ as commands
 from papers.studies import page
 from papers.studies.criteria import Verdict
+from papers.studies.paper import Conclusion, Finding, Study
 from papers.studies.report import Report, cache_directory, conclusion, reproduce, to_record
-from papers.studies.study import Conclusion, Finding, Study
 
 PAPERS = [sys.executable, "-m", "papers"]
 DASH = "\N{EN DASH}"
@@ -313,7 +313,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from squares_study import study
 from study_points import slow
-from papers import commands
+from papers import __main__ as commands
 commands.STUDIES = (study({log!r}, slow),)
 commands.reproduce(["all", "--jobs", "2", "--out", {out!r}])
 """

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from papers.formulas import apbbf_metrics
+from papers.apbf_tables import metrics
 from papers.models import Swamp
-from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+from papers.models.cells import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 # k, l, b: bits per element of SWAMP in Table 4 of the APBF paper, read off a figure there.
 TABLE_4 = {(2, 5, 4): 32.0, (3, 8, 4): 39.8, (2, 5, 8): 48.5, (3, 8, 8): 64.6}
@@ -77,7 +77,7 @@ def test_estimate_of_distinct_keys():
 def test_bits_per_element(row):
     """Within the 1.2 % that reading a figure leaves."""
     k, l, b = row
-    rate = apbbf_metrics(k, l, 512, b)["fp_apbbf"]
+    rate = metrics("3", {}, [k, l, 512, b])["fp_apbbf"]
     assert swamp_bits_per_element(1 << 16, rate) == pytest.approx(TABLE_4[row], rel=0.012)
 
 
@@ -85,7 +85,7 @@ def test_spare_slots_of_the_printed_figures():
     """The share is a reading: each figure of Table 4 would take one a little off 0.2."""
     spares = []
     for (k, l, b), bits in TABLE_4.items():
-        exponent = -math.log2(apbbf_metrics(k, l, 512, b)["fp_apbbf"])
+        exponent = -math.log2(metrics("3", {}, [k, l, 512, b])["fp_apbbf"])
         spares.append((bits - 16 - exponent) / (exponent + SLOT_OVERHEAD) - 1)
     print("spare shares:", [round(spare, 3) for spare in spares])
     assert {round(spare, 1) for spare in spares} == {TABLE_SPARE}

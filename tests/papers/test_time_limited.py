@@ -6,6 +6,7 @@ from cases import daily
 from scalar_time_limited import ScalarTimeLimitedAPBF
 
 from lately.golden import TimeLimitedRing
+from lately.golden.analysis import apbf_generation
 from lately.golden.ring.rotation import PoolStatus
 from lately.golden.spec import APBFSpec
 from lately.intervals import clopper_pearson
@@ -14,7 +15,6 @@ from papers.models.time_limited import (
     find_runs,
     set_and_test,
     slice_bits,
-    slice_capacity,
 )
 
 LARGE = {"k": 4, "l": 5, "span": 1000, "capacity": 100_000}
@@ -55,13 +55,13 @@ def insert_one(model, time):
 
 def capacities(model):
     if isinstance(model, TimeLimitedAPBF):
-        return [slice_capacity(size) for size in model.slice_sizes]
+        return [apbf_generation(size, 1) for size in model.slice_sizes]
     return [s.c for s in model.s]
 
 
 def test_slice_holds_its_capacity_exactly():
     for capacity in (*range(1, 300), 10**6, 10**9):
-        assert slice_capacity(slice_bits(capacity)) == capacity
+        assert apbf_generation(slice_bits(capacity), 1) == capacity
 
 
 # Promises

@@ -1,20 +1,80 @@
-"""Reads a paper's data: printed figures, points and criteria of studies, charts and notes."""
+"""Studies of a paper, and its data: printed figures, points, criteria, charts and notes.
+
+A study is a campaign whose results are compared with the printed figures.
+"""
 
 import csv
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from campaigns.engine import Point, Result, key
+from campaigns.engine import Campaign, Point, Result, key
 from lately.replay.drawing import Chart, Estimate, Series
 
-from .studies import criteria
-from .studies.criteria import Criterion, Verdict
-from .studies.study import Conclusion, Finding, Results, Study
+from . import criteria
+from .criteria import Criterion, Verdict
+
+Results = Sequence[tuple[Point, Result]]  # Points and their results.
+
+
+def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:
+    return [(p, r) for p, r in results if all(p[name] == value for name, value in values.items())]
+
+
+def grouped(results: Results, *names: str) -> dict[tuple[Any, ...], list[tuple[Point, Result]]]:
+    """Group results by fields of their points, in order of first appearance."""
+    groups: dict[tuple[Any, ...], list[tuple[Point, Result]]] = {}
+    for point, result in results:
+        values = (point[name] for name in names)
+        group = tuple(tuple(value) if isinstance(value, list) else value for value in values)
+        groups.setdefault(group, []).append((point, result))
+    return groups
+
+
+def figures(results: Results, name: str) -> list[Any]:
+    return [result[name] for _, result in results]
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str  # the subject, like "k = 4, l = 3: false-positive rate"
+    ours: float
+    verdict: Verdict
+    paper: str = ""  # the printed figure, or a statement
+    low: float | None = None  # 95 % confidence interval; None for a computed value
+    high: float | None = None
+    note: str = ""  # explains a deviation
+    within: list[float] | None = None  # thresholds for a statement; None for a printed figure
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    findings: list[Finding]
+    charts: list[Chart] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)  # values for the study's notes
+    # Markdown sentences on what could not be measured, and what would be needed.
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Campaign):
+    """Reproduces one or more tables or figures; `points` accepts a flag for the quick form."""
+
+    conclude: Callable[[Results], Conclusion]
+    paper: str  # title
+    source: str  # number of the table or figure
+    # Markdown paragraphs with placeholders: how it was measured, which readings of the paper were
+    # chosen, and why a figure cannot be met.
+    notes: Sequence[str] = ()
+    reason: str = ""  # if figures deviate: why, in a sentence or two
+    slug: str = "paper"  # the paper's short name, used in the name of its page
+    packages: tuple[str, ...] = ("lately.golden", "papers")
+    tools: tuple[str, ...] = ("numpy", "scipy")
+
 
 Row = dict[str, str]  # Cells of a printed table, by column name.
 
@@ -122,7 +182,7 @@ class Table:
 
 
 def _read(file: str) -> str:
-    return files(__package__).joinpath("data", file).read_text("utf-8")
+    return files("papers").joinpath("data", file).read_text("utf-8")
 
 
 @cache
