@@ -5,11 +5,12 @@ import statistics
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,16 +40,15 @@ LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "p
              "cachetools": "cachetools"}  # fmt: skip
 """Modules whose filters are measured if they are installed, and their distributions."""
 
-Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
-"""Checks and inserts keys, one at a time."""
+Check = Callable[[Iterable[Any]], Iterable[Any]]
+"""Checks and inserts the argument of each call, a key or a batch of keys, and yields its answer."""
 
 
 @dataclass(frozen=True)
 class Contestant:
     name: str
     call: str  # format of the keys, one of `FORMS`
-    # Returns memory in bits (None if exact), and a step whose answers have shape (n,).
-    build: Callable[[], tuple[int | None, Step]]
+    build: Callable[[], tuple[int | None, Check]]  # returns memory in bits, None if exact
     share: int = 1  # it processes only the first 1/share of the keys
     window: int = 0  # of the filter, if it is longer than that of the stream
     touched: Callable[[], int] | None = None  # returns the words of memory that a key touches
@@ -68,6 +68,8 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
 """Functions that convert keys, shape (n,), to the argument of a filter before timing starts."""
+
+BATCHES = ("batch", "list of str", "Arrow strings")  # forms whose calls have many keys
 
 
 @dataclass(frozen=True)
@@ -92,16 +94,14 @@ def draw_stream(count: int, window: int, seed: int) -> KeyStream:
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
     count = max(1, len(stream.keys) // contestant.share)
-    form = FORMS[contestant.call]
-    batches = [
-        form(stream.keys[start : min(start + batch, count)]) for start in range(0, count, batch)
-    ]
-    bits, step = contestant.build()
+    keys, repeated = stream.keys[:count], stream.repeated[:count]
+    form, several = FORMS[contestant.call], contestant.call in BATCHES
+    batches = [form(keys[start : start + batch]) for start in range(0, count, batch)]
+    bits, check = contestant.build()
     began = time.process_time()
-    answers = [step(some) for some in batches]
+    answers = [*check(batches if several else chain.from_iterable(batches))]
     seconds = time.process_time() - began
-    seen = np.concatenate([np.asarray(answer, np.bool_) for answer in answers])
-    repeated = stream.repeated[:count]
+    seen = np.concatenate(answers) if several else np.array(answers)
     fresh = ~repeated & (np.arange(count) >= 2 * max(stream.window, contestant.window))
     return {
         "memory_bits": bits,
@@ -154,7 +154,7 @@ def ours(window: int, bits: int) -> list[Contestant]:
     texts = ("str", "list of str", *(["Arrow strings"] if find_spec("pyarrow") else []))
     every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in texts}
     return [
-        Contestant(name, call, partial(_model, build, call), 1 if call == "batch" else 4,
+        Contestant(name, call, partial(_model, build), 1 if call == "batch" else 4,
                    windows.get(name, 0), partial(touched, build))
         for call, builds in every.items()
         for name, build in builds.items()
@@ -173,11 +173,10 @@ def touched(build: Callable[[], Any]) -> int:
     return int(model.spec.ring_segments * (1 if joint else model.spec.parts))
 
 
-def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
+def _model(build: Callable[[], Any]) -> tuple[int, Check]:
     model = build()
     check = model.check_and_insert
-    several = call in ("batch", "list of str", "Arrow strings")
-    return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
+    return model.storage_bits, lambda calls: (check(argument) for argument in calls)
 
 
 # Other libraries
@@ -196,8 +195,8 @@ def peers(window: int, bits: int) -> list[Contestant]:
         Contestant("fastbloom_rs, two", "signed int", partial(_two_fastblooms, window, rate), 4),
         Contestant("probables, RotatingBloomFilter", "bytes", partial(_rotating, window, rate), 20),
         Contestant("cachetools, LRUCache", "int", partial(_cache, window), 20),
-        Contestant("dict and deque", "int", partial(_counted, window), 4),
-        Contestant("OrderedDict", "int", partial(_ordered, window), 4),
+        Contestant("dict and deque", "int", lambda: (None, partial(_counted, window)), 4),
+        Contestant("OrderedDict", "int", lambda: (None, partial(_ordered, window)), 4),
     ]
     return [peer for peer in every if peer.name.split(",")[0] not in missing()]
 
@@ -206,117 +205,94 @@ def missing() -> list[str]:
     return [name for name in LIBRARIES if find_spec(name) is None]
 
 
-def _counted(window: int) -> tuple[None, Step]:
+def _counted(window: int, keys: Iterable[int]) -> Iterator[bool]:
     last: dict[int, int] = {}
     order: deque[int] = deque()
-    now = 0
-
-    def step(keys: list[int]) -> list[bool]:
-        nonlocal now
-        seen = []
-        for key in keys:
-            seen.append(key in last)
-            last[key] = now
-            order.append(key)
-            now += 1
-            if now > window:
-                old = order.popleft()
-                if last[old] == now - window - 1:
-                    del last[old]
-        return seen
-
-    return None, step
+    for now, key in enumerate(keys):
+        yield key in last
+        last[key] = now
+        order.append(key)
+        if now >= window:
+            old = order.popleft()
+            if last[old] == now - window:
+                del last[old]
 
 
-def _ordered(window: int) -> tuple[None, Step]:
+def _ordered(window: int, keys: Iterable[int]) -> Iterator[bool]:
     last: OrderedDict[int, None] = OrderedDict()
-
-    def step(keys: list[int]) -> list[bool]:
-        seen = []
-        for key in keys:
-            seen.append(key in last)
-            last[key] = None
-            last.move_to_end(key)
-            if len(last) > window:
-                last.popitem(last=False)
-        return seen
-
-    return None, step
+    for key in keys:
+        yield key in last
+        last[key] = None
+        last.move_to_end(key)
+        if len(last) > window:
+            last.popitem(last=False)
 
 
-def _cache(window: int) -> tuple[None, Step]:
+def _cache(window: int) -> tuple[None, Check]:
     from cachetools import LRUCache
 
     last: Any = LRUCache(window)
 
-    def step(keys: list[int]) -> list[bool]:
-        seen = []
+    def check(keys: Iterable[int]) -> Iterator[bool]:
         for key in keys:
-            seen.append(key in last)
+            yield key in last
             last[key] = None
-        return seen
 
-    return None, step
+    return None, check
 
 
-def _two_rblooms(window: int, rate: float) -> tuple[int, Step]:
+def _two_rblooms(window: int, rate: float) -> tuple[int, Check]:
     from rbloom import Bloom
 
-    young, old = Bloom(window, rate), Bloom(window, rate)
-    filled = 0
+    filters = Bloom(window, rate), Bloom(window, rate)
 
-    def step(keys: list[int]) -> list[bool]:
-        nonlocal young, old, filled
-        seen = []
+    def check(keys: Iterable[Any]) -> Iterator[bool]:
+        young, old = filters
+        filled = 0
         for key in keys:
-            seen.append(key in young or key in old)
+            yield key in young or key in old
             if filled == window:
                 young, old = old, young
                 young.clear()
                 filled = 0
-            young.add(key)
             filled += 1
-        return seen
+            young.add(key)
 
-    return 2 * young.size_in_bits, step
+    return 2 * filters[0].size_in_bits, check
 
 
-def _two_fastblooms(window: int, rate: float) -> tuple[int, Step]:
+def _two_fastblooms(window: int, rate: float) -> tuple[int, Check]:
     from fastbloom_rs import FilterBuilder
 
-    young, old = (FilterBuilder(window, rate).build_bloom_filter() for _ in range(2))
-    filled = 0
+    filters = [FilterBuilder(window, rate).build_bloom_filter() for _ in range(2)]
 
-    def step(keys: list[int]) -> list[bool]:
-        nonlocal young, old, filled
-        seen = []
+    def check(keys: Iterable[int]) -> Iterator[bool]:
+        young, old = filters
+        filled = 0
         for key in keys:
-            seen.append(young.contains_int(key) or old.contains_int(key))
+            yield young.contains_int(key) or old.contains_int(key)
             if filled == window:
                 young, old = old, young
                 young.clear()
                 filled = 0
-            young.add_int(key)
             filled += 1
-        return seen
+            young.add_int(key)
 
-    return 2 * 8 * len(young.get_bytes()), step
+    return 2 * 8 * len(filters[0].get_bytes()), check
 
 
-def _rotating(window: int, rate: float) -> tuple[int, Step]:
+def _rotating(window: int, rate: float) -> tuple[int, Check]:
     from probables import BloomFilter, RotatingBloomFilter
 
     model = RotatingBloomFilter(est_elements=window, false_positive_rate=rate, max_queue_size=2)
 
-    def step(keys: list[bytes]) -> list[bool]:
-        seen = []
+    def check(keys: Iterable[bytes]) -> Iterator[bool]:
         for key in keys:
-            seen.append(model.check(key))
+            yield model.check(key)
             model.add(key, force=True)
-        return seen
 
     half = BloomFilter(est_elements=window, false_positive_rate=rate)
-    return 2 * half.number_bits, step
+    return 2 * half.number_bits, check
 
 
 def longest_calls(window: int) -> dict[str, float]:

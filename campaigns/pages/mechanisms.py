@@ -1,6 +1,6 @@
 """Pictures for docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -72,18 +72,20 @@ def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
         yield age, segment, ring.memory[segment].ravel()
 
 
+def states(masks: Mapping[str, Any]) -> list[str]:
+    """Return the state of each cell: the first one whose mask has the cell."""
+    return np.select([*masks.values()], [*masks], "").tolist()
+
+
 def insertion() -> Picture:
     before, after = model(RING), model(RING, COUNT, KEY + 100)
     rows = []
     for age, segment, bits in in_ring(after):
         cells = cells_of(RING, KEY + 100)[segment] if age < RING.k else []
-        old = before.memory[segment].ravel()
-        states = [
-            "new" if bit_index in cells else "set" if bit else ""
-            for bit_index, bit in enumerate(bits)
-        ]
-        assert (bits == old | np.isin(np.arange(len(bits)), cells)).all()
-        rows.append(Row(role(RING, age), states, "written" if cells else ""))
+        new = np.isin(np.arange(len(bits)), cells)
+        assert (bits == before.memory[segment].ravel() | new).all()
+        note = "written" if cells else ""
+        rows.append(Row(role(RING, age), states({"new": new, "set": bits}), note))
     return Picture(rows, {"new": "bit of the new key", "set": "set earlier"})
 
 
@@ -92,12 +94,11 @@ def lookup() -> Picture:
     rows = []
     for age, segment, bits in in_ring(ring):
         cells = cells_of(RING, KEY)[segment] if age < RING.ring_segments else []
-        states = ["set" if bit else "" for bit in bits]
-        matched = bool(cells) and all(bits[cell] for cell in cells)
-        for cell in cells:
-            states[cell] = "found" if matched else ""
+        matched = bits[cells].all()
+        mine = np.isin(np.arange(len(bits)), cells)
+        shown = states({"found": mine & matched, "": mine, "set": bits})
         note = ("match" if matched else "no match") if cells else ""
-        rows.append(Row(role(RING, age), states, note, marked=cells))
+        rows.append(Row(role(RING, age), shown, note, marked=cells))
     matches = [row.note == "match" for row in rows[:-1]]
     assert matches == ring.matches(np.array([KEY], np.uint64))[:, 0].tolist()
     return Picture(rows, {"found": "bit of the key, set", "set": "other bits"})
@@ -108,11 +109,9 @@ def turn() -> Picture:
     after.shift()
     rows = []
     for segment, (old, new) in enumerate(zip(ages(before), ages(after), strict=True)):
-        was, now = before.memory[segment].ravel(), after.memory[segment].ravel()
-        states = [
-            "set" if bit else "old" if gone else "" for bit, gone in zip(now, was, strict=True)
-        ]
-        rows.append(Row(f"segment {segment}", states, f"{role(RING, old)} to {role(RING, new)}"))
+        masks = {"set": after.memory[segment].ravel(), "old": before.memory[segment].ravel()}
+        note = f"{role(RING, old)} to {role(RING, new)}"
+        rows.append(Row(f"segment {segment}", states(masks), note))
     return Picture(rows, {"set": "set", "old": "set before, now cleared"})
 
 
@@ -127,8 +126,8 @@ def blocks() -> Picture:
     )  # fmt: skip
     rows = []
     for number, (word, mine) in enumerate(zip(bits, key_bits, strict=True)):
-        states = ["found" if m else "set" if b else "" for b, m in zip(word, mine, strict=True)]
-        rows.append(Row(f"word {number}", states, "this key" if mine.any() else ""))
+        note = "this key" if mine.any() else ""
+        rows.append(Row(f"word {number}", states({"found": mine, "set": word}), note))
     return Picture(rows, {"found": "bit of the key", "set": "other bits"})
 
 
@@ -139,10 +138,9 @@ def stamps() -> Picture:
     expired, rows = timing.expired_age, []
     for part, line in enumerate(timing.memory):
         cells = np.flatnonzero(fresh.memory[part] != expired).tolist()
-        states = ["old" if age == expired else "found" if cell in cells else ""
-                  for cell, age in enumerate(line)]  # fmt: skip
+        shown = states({"old": line == expired, "found": np.isin(np.arange(len(line)), cells)})
         texts = ["" if age == expired else str(age) for age in line]
-        rows.append(Row(f"hash {part}", states, f"age {line[cells[0]]}", texts, cells))
+        rows.append(Row(f"hash {part}", shown, f"age {line[cells[0]]}", texts, cells))
     oldest = max(int(row.note.split()[1]) for row in rows)
     assert timing.look_up(np.array([KEY], np.uint64)).age[0] == oldest
     return Picture(rows, {"found": "cell of the key", "old": "expired"})
@@ -172,11 +170,11 @@ def columns() -> Picture:
     (live, _), key_rows, rows = dictionary.memory, rows_of(KEY), []
     age = int(dictionary.look_up(np.array([KEY], np.uint64)).age[0])
     for column, codes in enumerate(live):
-        states = ["found" if row == key_rows[column] and code == age + 1 else "set" if code else ""
-                  for row, code in enumerate(codes)]  # fmt: skip
+        mine = (np.arange(len(codes)) == key_rows[column]) & (codes == age + 1)
         texts = [str(code - 1) if code else "" for code in codes]
-        note = "holds the key" if "found" in states else ""
-        rows.append(Row(f"column {column}", states, note, texts, [key_rows[column]]))
+        note = "holds the key" if mine.any() else ""
+        shown = states({"found": mine, "set": codes > 0})
+        rows.append(Row(f"column {column}", shown, note, texts, [key_rows[column]]))
     assert sum("found" in row.states for row in rows) == 1
     return Picture(rows, {"found": "entry of the key", "set": "other entries"})
 

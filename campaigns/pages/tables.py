@@ -6,13 +6,13 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, NamedTuple
+from typing import Any
 
 from lately.boards.export.design import FRAMES, WRAPS, Design
 from lately.boards.export.page import FRAME_MEANINGS, MEANINGS, field_meanings
@@ -32,7 +32,7 @@ from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
 from lately.replay.formatting import interval_text
-from lately.sim.bench.runs import DAYS, UNITS, PlannedUnit, daily_runs, nightly_runs
+from lately.sim.bench.runs import DAYS, UNITS, daily_runs, nightly_runs
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
@@ -418,65 +418,55 @@ def testplan() -> dict[str, str]:
     )
 
 
-class Kind(NamedTuple):
-    units: Callable[[PlannedUnit], bool]
-    proofs: Sequence[str]  # modules in lately.sim.proofs
-    sources: Sequence[str]  # source folders for which defects are counted
-    runs: Callable[[Specification], bool]  # selects soak runs of 100 million operations
-
-
-def _one_lane(spec: Any) -> bool:
-    return spec.kind == "ring" and spec.lanes == 1
-
+FRAME_UNITS = "deduplicators of frames"
 
 SIGN_OFF = {
-    "rings": Kind(
-        lambda unit: not unit.of_frames and _one_lane(unit.spec),
-        ("segments", "expiry", "core"), ("hdl/ring/",), _one_lane,
-    ),
-    "rings of several lanes": Kind(
-        lambda unit: unit.spec.kind == "ring" and not unit.of_frames and unit.spec.lanes > 1,
-        ("lanes",), ("hdl/lanes/",), lambda spec: getattr(spec, "lanes", 1) > 1,
-    ),
-    "timing filters": Kind(
-        lambda unit: unit.spec.kind == "timing", ("timing",), ("hdl/timing/",),
-        lambda spec: spec.kind == "timing",
-    ),
-    "dictionaries": Kind(
-        lambda unit: unit.spec.kind == "dictionary",
-        ("dictionary", "cell_copies", "moves"),
-        ("hdl/dictionary/",), lambda spec: spec.kind == "dictionary",
-    ),
-    "deduplicators of frames": Kind(
-        lambda unit: unit.of_frames, ("frame_ports", "frame_store", "frame_flow"),
-        ("hdl/packets/",), lambda _: False,
-    ),
-    "what all units share": Kind(
-        lambda _: False, ("frontend", "results", "hashes", "buses"),
+    "rings": (("segments", "expiry", "core"), ("hdl/ring/",)),
+    "rings of several lanes": (("lanes",), ("hdl/lanes/",)),
+    "timing filters": (("timing",), ("hdl/timing/",)),
+    "dictionaries": (("dictionary", "cell_copies", "moves"), ("hdl/dictionary/",)),
+    FRAME_UNITS: (("frame_ports", "frame_store", "frame_flow"), ("hdl/packets/",)),
+    "what all units share": (
+        ("frontend", "results", "hashes", "buses"),
         ("hdl/frontend/", "hdl/memory/", "hdl/hash/", "hdl/bus/", "hdl/queue", "hdl/unit",
          "hdl/statistics", "hdl/control", "hdl/pipeline"),
-        lambda _: False,
     ),
 }  # fmt: skip
+"""By kind of unit: modules in lately.sim.proofs, and sources for which defects are counted."""
+
+
+def kind_of(spec: Any) -> str:
+    if spec.kind == "ring":
+        return "rings" if spec.lanes == 1 else "rings of several lanes"
+    return {"timing": "timing filters", "dictionary": "dictionaries"}[spec.kind]
 
 
 def sign_off() -> dict[str, str]:
     daily = {run.unit: len(run.tests) for run in daily_runs()}
     known = {proof["name"]: proof for proof in load("proofs")}
     groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
-    long = [Specification.from_dict(record.point["spec"]) for record in records("soak")]
+    long = Counter(
+        kind_of(Specification.from_dict(record.point["spec"])) for record in records("soak")
+    )
+    kinds = {
+        key: FRAME_UNITS if unit.of_frames else kind_of(unit.spec) for key, unit in UNITS.items()
+    }
     rows = []
-    for name, kind in SIGN_OFF.items():
-        units = {key: unit for key, unit in UNITS.items() if kind.units(unit)}
-        modules = [import_module(f"lately.sim.proofs.{module}") for module in kind.proofs]
-        proofs = [known[proof.name] for module in modules for proof in module.PROOFS]
-        bounded = [proof for proof in proofs if proof["method"].startswith("bounded")]
-        broken = [
-            (killers or [group.get("killer", "")])[0]
-            for group in groups
-            if group["path"].startswith(tuple(kind.sources))
-            for _, _, _, *killers in group["defects"]
+    for name, (modules, sources) in SIGN_OFF.items():
+        units = {key: unit for key, unit in UNITS.items() if kinds[key] == name}
+        proofs = [
+            known[proof.name]
+            for module in modules
+            for proof in import_module(f"lately.sim.proofs.{module}").PROOFS
         ]
+        bounded = [proof for proof in proofs if proof["method"].startswith("bounded")]
+        killers = [
+            killer
+            for group in groups
+            if group["path"].startswith(sources)
+            for _, killer in killers_of(group)
+        ]
+        killed = sum(not killer.startswith("lives") for killer in killers)
         rows.append({
             "units": name,
             "planned": len(units),
@@ -485,8 +475,8 @@ def sign_off() -> dict[str, str]:
             "proofs": len(proofs),
             "of them bounded": len(bounded),
             "in coverage": sum(unit.coverage for unit in units.values()),
-            "defects killed": f"{sum(not k.startswith('lives') for k in broken)} of {len(broken)}",
-            "long runs": sum(kind.runs(spec) for spec in long),
+            "defects killed": f"{killed} of {len(killers)}",
+            "long runs": long[name],
             "silicon": "not run",
         })  # fmt: skip
     return {"sign-off": table(rows)}
@@ -499,6 +489,12 @@ OUTCOMES_OF_DEFECTS = {
     "lives": "survived",
 }
 """Outcomes by the first word of a defect's killer; killers with other words are tests."""
+
+
+def killers_of(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each defect of a group, and what kills it."""
+    for name, _, _, *killers in group["defects"]:
+        yield name, (killers or [group["killer"]])[0]
 
 
 def mutation() -> dict[str, str]:
@@ -535,8 +531,7 @@ def defects(groups: Sequence[dict[str, Any]]) -> str:
             "kind": group["kind"], "defects": 0, "killed by a test": 0,
             "killed by a sentence of the plan": 0, "killed by a proof": 0, "survived": 0,
         })  # fmt: skip
-        for name, _, _, *killers in group["defects"]:
-            killer = (killers or [group["killer"]])[0]
+        for name, killer in killers_of(group):
             outcome = OUTCOMES_OF_DEFECTS.get(killer.partition(":")[0], "killed by a test")
             row["defects"] += 1
             row[outcome] += 1
