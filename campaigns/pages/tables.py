@@ -5,9 +5,12 @@ import inspect
 import json
 import math
 import tomllib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, replace
+from decimal import ROUND_DOWN, Context
+from fractions import Fraction
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +19,12 @@ from typing import Any
 
 from lately.boards.export.design import FRAMES, WRAPS, Design
 from lately.boards.export.page import FRAME_MEANINGS, MEANINGS, field_meanings
-from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.devices import DEVICES, Device, device
 from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.targets.catalogue import BOARDS
 from lately.golden import GEBF, PRESETS, Specification, analysis, preset
+from lately.golden.packets.frame_actions import default_buffer
 from lately.golden.spec.base import DIGESTS, HASHES
 from lately.golden.spec.ring import SHARDS, WHEN_FULL
 from lately.hdl.build import FAMILIES, unit_profile
@@ -31,16 +35,19 @@ from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
+from lately.planner.plans import cheapest, largest_window
+from lately.planner.requirement import Span
 from lately.replay.formatting import interval_text
 from lately.sim.bench.runs import DAYS, UNITS, daily_runs, nightly_runs
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
+from .. import frames as placements
 from .. import soak
 from ..engine import Record
 from ..hardware import summarise
 from ..upsets import OUTCOMES, label
-from . import drawings, waves
+from . import drawings
 from .blocks import (
     DOCS,
     NOTHING,
@@ -116,9 +123,7 @@ def lanes(measured: Sequence[Record], placed: Sequence[Record]) -> dict[str, str
 
 def limits_blocks() -> dict[str, str]:
     classes = {device_class(name): name for name in DEVICES if limits(name)}
-    by_class = {
-        name: {limit.name: limit for limit in limits(device)} for name, device in classes.items()
-    }
+    by_class = {name: {limit.name: limit for limit in limits(at)} for name, at in classes.items()}
     sources: dict[tuple[str, str], list[str]] = {}
     for name, parts in by_class.items():
         for limit in parts.values():
@@ -377,6 +382,72 @@ def bounds(window: int = 20_000) -> dict[str, str]:
     return render("bounds", bounds=rows)
 
 
+LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
+"""Number of 60-byte frames per second, by line rate."""
+
+ULTRA_BITS = 1 << 18  # bits of an UltraRAM, without parity bits
+
+SPAN_DEVICES = {
+    "ecp5-25k-6": (64, 0),
+    "ecp5-85k-8": (64, 0),
+    "xcu50": (512, 640),
+    "xcu55c": (512, 960),
+}
+"""Stream width in bits, and number of UltraRAMs (from AMD's data sheets), by device."""
+
+DOWN = Context(prec=2, rounding=ROUND_DOWN)
+
+WANTED = {744_048: "50 ms at 10 Gb/s, 5 ms at 100 Gb/s", 3_720_239: "25 ms at 100 Gb/s"}
+"""Spans of other products, by the number of frames that a span contains."""
+
+
+def _span_requirement(frames: int, chip: Device | None = None) -> Requirement:
+    span = Span.of(Fraction(1), Fraction(1, 1000), when_full="shorten")
+    # Of all families, GEBF needs the fewest block RAMs.
+    return Requirement(
+        window=frames, span=span, false_positive_rate=1e-4, device=chip, families=("gebf",)
+    )
+
+
+def _memories(frames: int, tried: int) -> tuple[int, int]:
+    plans = cheapest(_span_requirement(frames), tried)
+    specs = [plan.spec for plan in plans]
+    parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]
+    return int(plans[0].cost), min(parts)
+
+
+def _span_row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
+    row: dict[str, object] = {"device": name, "memory": kind, "frames": frames}
+    for line, rate in LINES.items():
+        span = DOWN.create_decimal_from_float(1000 * frames / rate)
+        row[line] = NOTHING if line == "100 Gb/s" and width < 512 else f"{span:f} ms"
+    return row
+
+
+def spans() -> dict[str, str]:
+    rows = []
+    sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
+    for name, (width, ultra) in SPAN_DEVICES.items():
+        chip = device(name)
+        store_blocks = -(-8 * default_buffer(width) // chip.bram_bits)
+        chip = replace(chip, bram=chip.bram - store_blocks)
+        frames = largest_window(_span_requirement(1 << 32, chip), digits=2)
+        assert frames is not None
+        rows.append(_span_row(name, f"{chip.bram:,} block RAMs", frames, width))
+        if ultra:
+            at = bisect_right(sizes, ultra, key=lambda frames: _memories(frames, 10)[1])
+            rows.append(_span_row(name, f"{ultra} UltraRAMs", sizes[at - 1], width))
+    wanted = []
+    for frames, names in WANTED.items():
+        blocks, ultra = _memories(frames, 600)
+        wanted.append({"span": names, "frames": frames, "block RAMs": blocks, "UltraRAMs": ultra})
+    return {
+        "spans": table(rows) + "\n\n" + table(wanted),
+        "rates": table(placements.rates(records("frames"))),
+        "placements": table(placements.rows(records("frames"))),
+    }
+
+
 def take_proofs(paths: list[Path]) -> None:
     for path in paths:
         values = json.loads(path.read_text("utf-8"))
@@ -549,7 +620,8 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
-    Page(DOCS / "export.md", drawings=[Drawing("axis", waves.axis, waves.drawn)]),
+    _page("deduplicator", spans, drawings=[drawings.block_drawing("deduplicator")]),
+    Page(DOCS / "export.md", drawings=[Drawing("axis", drawings.axis, drawings.drawn)]),
     _page("export/registers", export),
     _page("export/ports", ports),
     _page("fields", fields_table),
