@@ -181,11 +181,7 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     the same filter without the key.
     """
     rng = np.random.default_rng(seed)
-    differences = _at_block_ends
-    if isinstance(spec, FilterSpec):
-        differences = _at_shifts
-    elif isinstance(spec, TimedTimingSpec):
-        differences = _at_ticks
+    differences = _at_ticks if isinstance(spec, TimedTimingSpec) else _at_block_ends
     for attempt in range(100):
         seeded = replace(spec, seed=seed + attempt)
         filters = [from_spec(seeded) for _ in range(2)]
@@ -194,33 +190,24 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     raise LatelyError(f"bits: no two keys have different cells in {spec.storage_bits} bits")
 
 
-# Each of these functions inserts `key` into one filter and `other` into the second, and yields the
-# numbers of insertions, or ticks, after which the filters differ.
-
-
-def _at_shifts(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
-    others = np.full(spec.generation, other)
-    for model, first in zip(filters, (key, other), strict=True):
-        for _ in range(spec.ring_segments):
-            model.insert(others)
-        model.insert([first])
-    for shifts in range(1, spec.ring_segments + 3):
-        for model in filters:
-            model.insert(others[1:] if shifts == 1 else others)
-        if not np.array_equal(*(model.memory for model in filters)):
-            yield shifts * spec.generation - 1
+# Both functions insert `key` into one filter and `other` into the second, and yield the numbers of
+# insertions, or ticks, after which the filters differ.
 
 
 def _at_block_ends(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
-    block = _block(spec)
+    if isinstance(spec, FilterSpec):
+        block, ends = spec.generation, spec.ring_segments + 2
+        before, after = spec.ring_segments * block, block - 1
+    else:
+        block, ends = _block(spec), _LOOKED_AT
+        before, after = block, max(0, max(0, spec.window // block - 2) * block + block - 2)
     for model, first in zip(filters, (key, other), strict=True):
-        model.insert([other] * block)
+        model.insert(np.full(before, other))
         model.insert([first])
-    # After this many insertions, a block is complete.
-    after = max(0, max(0, spec.window // block - 2) * block + block - 2)
-    for number in range(_LOOKED_AT):
+    for number in range(ends):
         for model in filters:
-            model.insert([other] * (block if number else after))
+            # After `after` insertions, a block is complete.
+            model.insert(np.full(block if number else after, other))
         if np.array_equal(*(model.memory for model in filters)):
             break
         yield after + number * block
