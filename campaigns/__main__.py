@@ -3,7 +3,7 @@
 import inspect
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,17 @@ def command(campaign: Campaign, *, checked: bool) -> click.Command:
         with parallel_bar("Reading the sources", "points") as progress:
             done = complete([(campaign, points, path)], progress=progress, **values)
         (records,) = done.records
-        show(campaign, records, as_json)
+        if as_json:
+            print_json([{"point": record.point, "result": record.result} for record in records])
+        elif campaign.rows is not None:
+            print_table(campaign.rows(records))
+        else:
+            # Lists and objects are too long for a table.
+            print_table([
+                {"point": campaign.label(record.point)}
+                | {k: v for k, v in record.result.items() if not isinstance(v, dict | list)}
+                for record in records
+            ])  # fmt: skip
         failures = done.failures
         for record in records:
             lines = [*campaign.wrong(record.result)]
@@ -87,20 +97,6 @@ def command(campaign: Campaign, *, checked: bool) -> click.Command:
         help=inspect.cleandoc(campaign.about),
         context_settings=HELP,
     )
-
-
-def show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
-    if as_json:
-        print_json([{"point": record.point, "result": record.result} for record in records])
-    elif campaign.rows is not None:
-        print_table(campaign.rows(records))
-    else:
-        # Lists and objects are too long for a table.
-        print_table([
-            {"point": campaign.label(record.point)}
-            | {k: v for k, v in record.result.items() if not isinstance(v, dict | list)}
-            for record in records
-        ])  # fmt: skip
 
 
 def worse(campaign: Campaign, now: Record, before: Record | None) -> Iterator[str]:

@@ -87,12 +87,13 @@ def sources(packages: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
-        folders = [Path(spec.origin).parent] if spec and spec.origin else []
-        for folder in folders:
-            for path in sorted(Path(folder).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    content = hashlib.sha256(path.read_bytes()).hexdigest()
-                    digest.update(f"{package}/{path.relative_to(folder)} {content}\n".encode())
+        if spec is None or spec.origin is None:
+            continue
+        folder = Path(spec.origin).parent
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                digest.update(f"{package}/{path.relative_to(folder)} {content}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -173,9 +174,8 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    records: list[
-        list[Record]
-    ]  # of each campaign's points, in their order; failed points have none
+    # Of each campaign's points, in their order; failed points have none.
+    records: list[list[Record]]
     failures: list[str] = field(default_factory=list)  # one line for each failed point
     measured: int = 0  # number of points measured in this run
     known: int = 0  # number of points with an earlier result

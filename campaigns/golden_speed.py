@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
@@ -526,17 +526,12 @@ def _check(function: Callable[..., None], *model: ctypes.c_void_p) -> CheckBatch
     return check
 
 
-@cache
-def _boost() -> ctypes.CDLL:
+def boost(window: int, bits_per_key: float) -> tuple[int, CheckBatch]:
     source = Path(__file__).with_name("rolling_filter.cpp")
     library = _compiled("g++", source, "-std=c++17", f"-I{boost_include()}")
     library.rolling_new.restype = ctypes.c_void_p
     library.rolling_bits.restype = _SIZE
-    return library
-
-
-def boost(window: int, bits_per_key: float) -> tuple[int, CheckBatch]:
-    library, generation = _boost(), -(-window // (BOOST_FILTERS - 1))
+    generation = -(-window // (BOOST_FILTERS - 1))
     sizes = (_SIZE(generation), _SIZE(BOOST_FILTERS), _SIZE(int(window * bits_per_key)))
     model = ctypes.c_void_p(library.rolling_new(*sizes))
     return library.rolling_bits(model), _check(library.rolling_check_and_insert, model)

@@ -298,37 +298,29 @@ def run(point: Point) -> Result:
 
 
 def broken(point: Point, result: Result) -> list[str]:
+    from scipy.special import betainc
+
     asked = requirement(point)
-    refuted = []
+    refuted, limit = [], asked.false_positive_rate
     for name in ("worst", "mean"):
         hits, trials = result[name]
-        if _tail(hits, trials, asked.false_positive_rate) < ERROR:
-            limit = asked.false_positive_rate
+        if hits and betainc(hits, trials - hits + 1, limit) < ERROR:
             refuted.append(f"{name} rate: must be at most {limit:g}, not {hits / trials:.4g}")
     if result["missed"]:
         refuted.append(
             f"{result['missed']} of {result['due']} keys at the edge of the window are missed"
         )
-    trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
-    shortest, longest = _kept(asked)
+    trace, unit = result["trace"], "insertions"
+    # An exact window includes the key's own insertion; a ring keeps a key for one more.
+    shortest, longest = asked.window - asked.able[0].exact_window, asked.longest_trace
+    if asked.span is not None:
+        unit, shortest = "ticks", asked.span.ticks
+        longest = math.floor((1 + (asked.slack or 0)) * shortest) + 1
     if trace < shortest:
         refuted.append(f"window: must be at least {shortest} {unit}, not {trace}")
     if longest is not None and trace >= longest:
         refuted.append(f"trace: must end before {longest} {unit}, not at {trace}")
     return refuted
-
-
-def _kept(asked: Requirement) -> tuple[int, int | None]:
-    if asked.span is not None:
-        return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
-    # An exact window includes the key's own insertion; a ring keeps a key for one more.
-    return asked.window - asked.able[0].exact_window, asked.longest_trace
-
-
-def _tail(hits: int, trials: int, rate: float) -> float:
-    from scipy.special import betainc
-
-    return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
 
 
 def rows(records: Records) -> list[dict[str, object]]:

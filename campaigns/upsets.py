@@ -69,21 +69,17 @@ def judge(
 
 
 def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
-    outcome_name = "masked"
-    if len(due.digests) == len(left.digests):
-        damaged = due.digests != left.digests
-        missed = due.marked & ~left.marked & ~damaged
-        # In order of severity; the worst outcome that applies wins.
-        for outcome, holds in (
-            ("false positive", (left.marked & ~due.marked).any()),
-            ("other", damaged.any() or missed.any()),
-            ("false negative", (missed & guaranteed).any()),
-            ("lost result", 2 * damaged[-END:].sum() > END),
-        ):
-            outcome_name = outcome if holds else outcome_name
-    else:
-        outcome_name = "lost result"
-    return [*OUTCOMES].index(outcome_name)
+    if len(due.digests) != len(left.digests):
+        return LOST
+    damaged = due.digests != left.digests
+    missed = due.marked & ~left.marked & ~damaged
+    applies = {
+        "false positive": (left.marked & ~due.marked).any(),
+        "other": damaged.any() or missed.any(),
+        "false negative": (missed & guaranteed).any(),
+        "lost result": 2 * damaged[-END:].sum() > END,
+    }
+    return max(rank for rank, name in enumerate(OUTCOMES) if applies.get(name, rank == 0))
 
 
 FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
@@ -394,8 +390,8 @@ class OperationCourse:
         spec = Specification.from_dict(point["spec"])
         classes = getattr(spec, "classes", None)
         require(classes is None, "classes", "must be unset for upsets", classes)
-        options = {"protect": point["protect"], "check": point["self_check"]}
-        return compiled_unit(spec, upsets=True, **options)
+        protect, check = point["protect"], point["self_check"]
+        return compiled_unit(spec, upsets=True, protect=protect, check=check)
 
     def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         sent, beats = self._runs.sent, self._beats
@@ -448,18 +444,14 @@ class _Tally:
         return [at for at in self.targets if self._elements[at].kind == kind]
 
     def _registers(self) -> dict[str, list[int]]:
-        groups: dict[str, list[int]] = {}
+        groups: dict[str, Any] = {}
         for at in self._of("register"):
-            counts = self._counts[at]
-            left, lost = int(counts[MISSED, 2]), int(counts[LOST, 2])
-            sums = [
-                self._elements[at].bits, int(counts[:, :2].sum()), int(counts[MISSED, 0]),
-                left, left + lost,
-            ]  # fmt: skip
-            name = re.sub(r"\$\d+", "", self._elements[at].name)
-            known = groups.setdefault(name, [0] * len(sums))
-            groups[name] = [a + b for a, b in zip(known, sums, strict=True)]
-        return {name: group for name, group in groups.items() if any(group[2:])}
+            counts, name = self._counts[at], re.sub(r"\$\d+", "", self._elements[at].name)
+            left = counts[MISSED, 2]
+            sums = [self._elements[at].bits, counts[:, :2].sum(), counts[MISSED, 0],
+                    left, left + counts[LOST, 2]]  # fmt: skip
+            groups[name] = groups.get(name, 0) + np.array(sums)
+        return {name: group.tolist() for name, group in groups.items() if group[2:].any()}
 
 
 def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:

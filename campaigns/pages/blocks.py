@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -163,31 +162,8 @@ def head(*names: object) -> str:
     return f"{first}\n{line(['---'] * (first.count('|') - 1))}"
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    folder = Path(__file__).with_name("templates")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
-        extensions=["jinja2.ext.do"],
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=cell,
-    )
-    environment.globals |= {
-        "code": code,
-        "line": line,
-        "head": head,
-        "earlier": earlier,
-        "pairs": pairs,
-    }
-    environment.filters |= {"code": code, "rate": rate_text}
-    return environment
-
-
 def render(name: str, **values: Any) -> dict[str, str]:
-    return content(_templates().get_template(f"{name}.md").render(values))
+    return content(_TEMPLATES.get_template(f"{name}.md").render(values))
 
 
 def pairs(values: Mapping[str, object]) -> str:
@@ -203,3 +179,16 @@ def earlier(measured: Iterable[Record], noun: str = "results") -> str:
     marked = [record.earlier for record in measured]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
     return f"{count} {noun} are from an earlier state of the sources.\n" * any(marked)
+
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+    extensions=["jinja2.ext.do"],
+    keep_trailing_newline=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+    finalize=cell,
+)
+_TEMPLATES.globals |= {"code": code, "line": line, "head": head, "earlier": earlier, "pairs": pairs}
+_TEMPLATES.filters |= {"code": code, "rate": rate_text}

@@ -255,17 +255,6 @@ OPERATIONS = 212e6  # operations per second at the block RAM limit of an ECP5, s
 WINDOW = 1000  # window for which the effort of an attack is computed, in keys
 
 
-def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
-    for run in runs:
-        same = run["attack"], run["unit"], run["figure"], run["cost"]
-        groups.setdefault(same, {})[run["hash"]] = run
-    return {
-        "runs": groups,
-        "hashes": dict.fromkeys(name for gains in groups.values() for name in gains),
-    }
-
-
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Estimate how many days a search in the full fold takes, from searches in narrower folds."""
     searches = [run for run in runs if run["attack"] == "difference"]
@@ -277,10 +266,15 @@ def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> dict[str, str]:
     runs = [run for record in measured for run in record.result["runs"]]
-    tables = {
-        name: attacks(run for run in runs if run["attack"] in kinds)
-        for name, kinds in ATTACKS.items()
-    }
+    tables = {}
+    for name, kinds in ATTACKS.items():
+        groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+        for run in runs:
+            if run["attack"] in kinds:
+                same = run["attack"], run["unit"], run["figure"], run["cost"]
+                groups.setdefault(same, {})[run["hash"]] = run
+        hashes = dict.fromkeys(name for gains in groups.values() for name in gains)
+        tables[name] = {"runs": groups, "hashes": hashes}
     return render("security", measured=measured, tables=tables, effort=effort(runs), fuzzed=fuzzed)
 
 
