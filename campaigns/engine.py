@@ -73,9 +73,6 @@ class Campaign:
     def state(self) -> dict[str, Any]:
         return state(self.packages, self.tools)
 
-    def identify(self, point: Point) -> dict[str, Any]:
-        return self.state() if self.identity is None else self.identity(point)
-
 
 def mismatches(result: Result) -> list[str]:
     count = result["mismatches"]
@@ -147,7 +144,8 @@ class _File:
         for point in points:
             label = self._label(point)
             try:
-                self.present[label] = campaign.identify(point)
+                identity = campaign.identity
+                self.present[label] = identity(point) if identity else campaign.state()
             except LatelyError as error:
                 self.failures.append(f"{label}: {error}")
 

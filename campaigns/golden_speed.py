@@ -577,8 +577,7 @@ def run_rolling(point: Point) -> Result:
     full = 2 * window
     stream = draw_stream(full + point["rounds"] * count, window, point["seed"])
     filters = contestants(window, point["rate"])
-    times: dict[tuple[str, str], list[float]] = {name: [] for name in filters}
-    wrong = {name: [0, 0] for name in filters}
+    rounds: dict[tuple[str, str], list[tuple[float, ...]]] = {name: [] for name in filters}
     for number in range(-1, point["rounds"]):
         tell(f"round {number + 1}", (number + 1) / point["rounds"])
         begin = full + number * count if number >= 0 else 0
@@ -590,23 +589,18 @@ def run_rolling(point: Point) -> Result:
             taken = time.process_time_ns() - began
             if number >= 0:
                 seen = np.concatenate(parts)
-                times[name].append(taken / count)
-                wrong[name][0] += int(np.count_nonzero(seen & ~repeated))
-                wrong[name][1] += int(np.count_nonzero(repeated & ~seen))
+                wrong = (seen & ~repeated).sum(), (repeated & ~seen).sum()
+                rounds[name].append((taken / count, *map(int, wrong)))
     fresh = int(np.count_nonzero(~stream.repeated[full:]))
-    return {
-        "filters": [
-            {
-                "filter": name, "call": call, "bits_per_key": bits / window,
-                "ns": statistics.median(times[name, call]),
-                "range": [min(times[name, call]), max(times[name, call])],
-                "false_positive_rate": wrong[name, call][0] / fresh,
-                "false_negatives": wrong[name, call][1],
-            }
-            for (name, call), (bits, _) in filters.items()
-        ],
-        "processor": processor(),
-    }  # fmt: skip
+    rows = []
+    for (name, call), (bits, _) in filters.items():
+        times, positives, negatives = zip(*rounds[name, call], strict=True)
+        rows.append({
+            "filter": name, "call": call, "bits_per_key": bits / window,
+            "ns": statistics.median(times), "range": [min(times), max(times)],
+            "false_positive_rate": sum(positives) / fresh, "false_negatives": sum(negatives),
+        })  # fmt: skip
+    return {"filters": rows, "processor": processor()}
 
 
 def rolling_rows(records: Records) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,23 +53,25 @@ def measure_rates(
     rate = spec.worst_false_positive_rate if rate is None else rate
     if isinstance(seeded, TimedTimingSpec):
         return _measure_timed(seeded, rate, keys, trials, seed)
+    # Insertions before the first fill (`first`), between two fills, and at the end of each (`length`).
     if isinstance(seeded, FilterSpec):
-        touched, turn = seeded.run * seeded.parts, seeded.ring_segments * seeded.generation
-        course = Course(turn, turn - seeded.generation, seeded.generation, seeded.window)
+        touched, window, length = seeded.run * seeded.parts, seeded.window, seeded.generation
+        first = seeded.ring_segments * length
+        between = first - length
     else:
         touched, block = PLANNER_FAMILIES[seeded.family].memories(seeded), _block(seeded)
         # Each fill ends one insertion before the end of a block.
-        whole = -(-seeded.window // block) * block + block
-        length = -(-EDGES // block) * block
-        course = Course(first=2 * whole - 1, between=whole, length=length, window=seeded.window - 1)
+        between = -(-seeded.window // block) * block + block
+        window, length = seeded.window - 1, -(-EDGES // block) * block
+        first = 2 * between - 1
     queries = fresh_queries(seeded.window, touched, rate)
-    fills = _Fills(from_spec(seeded), course, seed)
-    fills.insert(course.first)
+    fills = _Fills(from_spec(seeded), window, seed)
+    fills.insert(first)
     ends = []
     for _ in range(max(2, -(-trials // queries))):
-        fills.insert(course.between)
-        ends.append(fills.finish(queries))
-    return _rates(ends, queries=queries, due=len(ends) * course.length)
+        fills.insert(between)
+        ends.append(fills.finish(length, queries))
+    return _rates(ends, queries=queries, due=len(ends) * length)
 
 
 def _block(spec: Any) -> int:
@@ -109,19 +111,13 @@ def _rates(ends: list[tuple[int, int, int]], *, queries: int, due: int) -> Resul
     }
 
 
-class Course(NamedTuple):
-    first: int  # insertions before the first fill
-    between: int  # insertions between two fills
-    length: int  # insertions at the end of each fill
-    window: int  # insertions after which a key is queried
-
-
 _INSERT, _EDGE, _MEAN, _WORST = range(4)
 
 
 class _Fills:
-    def __init__(self, model: CountedFilter, course: Course, seed: int) -> None:
-        self._model, self._course = model, course
+    def __init__(self, model: CountedFilter, window: int, seed: int) -> None:
+        self._model = model
+        self._window = window  # insertions after which a key is queried
         self._rng = np.random.default_rng(seed)
         self._recent = np.zeros(0, np.uint64)  # oldest first
 
@@ -134,15 +130,14 @@ class _Fills:
 
     def _keep(self, keys: NDArray[np.uint64]) -> None:
         every = np.concatenate((self._recent, keys))
-        self._recent = every[max(0, len(every) - self._course.window) :]
+        self._recent = every[max(0, len(every) - self._window) :]
 
-    def finish(self, queries: int) -> tuple[int, int, int]:
-        """Perform the last insertions of a fill, with queries in between.
+    def finish(self, length: int, queries: int) -> tuple[int, int, int]:
+        """Perform the last `length` insertions of a fill, with queries in between.
 
         Returns the number of false positives after the last insertion, the number at random
         moments, and the number of missed keys at the edge of the window.
         """
-        _, _, length, window = self._course
         rng, recent, keys = self._rng, self._recent, fresh_keys(self._rng, length)
         history = np.concatenate((recent, keys))
         after = np.sort(rng.integers(1, length + 1, queries))
@@ -154,7 +149,7 @@ class _Fills:
         values = fresh_keys(rng, len(kinds))
         values[kinds == _INSERT] = keys
         # The oldest key that is still in the window after this number of insertions.
-        values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
+        values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - self._window]
         operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
         seen = self._model.perform(operations, values).seen
         self._keep(keys)
@@ -243,7 +238,12 @@ def points(
     while len(drawn) < requirements:
         point = _draw(rng, LARGE if large else SMALL)
         if timestamps:
-            point = _stamped(rng, point)
+            family = str(rng.choice([name for name in PLANNER_FAMILIES if name not in FAMILIES]))
+            point |= {"families": [family], "window_per_query": True}
+            if rng.random() < 0.5 or family != "partitioned-timing":
+                point["slack"] = 0.0
+            if family == "timed-timing":
+                point["ticks"] = int(rng.integers(1, 3000))
         try:
             spec = choose(requirement(point))
         except RequirementError:
@@ -267,16 +267,6 @@ def _draw(rng: np.random.Generator, ranges: Sequence[tuple[float, float]]) -> Po
         "any_size": bool(rng.random() < 0.5),
         "seed": int(rng.integers(1 << 31)),
     }
-
-
-def _stamped(rng: np.random.Generator, point: Point) -> Point:
-    family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
-    stamped: Point = {"families": [family], "window_per_query": True}
-    if rng.random() < 0.5 or family != "partitioned-timing":
-        stamped["slack"] = 0.0
-    if family == "timed-timing":
-        stamped["ticks"] = int(rng.integers(1, 3000))
-    return point | stamped
 
 
 def requirement(point: Point) -> Requirement:

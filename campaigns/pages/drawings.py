@@ -479,6 +479,13 @@ def copy_report() -> tuple[CopyReport, float]:
     return report, span / 1e9
 
 
+COPIES = Drawing(
+    "copies",
+    lambda: copy_report()[0].figures()["distances"],
+    lambda _: picture(*copy_report()),
+)
+
+
 def clocks(summaries: Sequence[Summary]) -> dict[str, list[tuple[float, int]]]:
     points: dict[str, list[tuple[float, int]]] = {}
     for median in (summary.median for summary in summaries):
@@ -508,16 +515,7 @@ HARDWARE = [Drawing("unit", stages, unit)]
 HARDWARE += [Drawing(name, diagram.wave_json, drawn) for name, diagram in DIAGRAMS.items()]
 
 PAGES = (
-    Page(
-        DOCS / "dedup.md",
-        drawings=[
-            Drawing(
-                "copies",
-                lambda: copy_report()[0].figures()["distances"],
-                lambda _: picture(*copy_report()),
-            )
-        ],
-    ),
+    Page(DOCS / "dedup.md", drawings=[COPIES]),
     Page(DOCS / "index.md", drawings=[block_drawing("window")]),
     Page(
         DOCS / "time-limited.md",
