@@ -64,12 +64,12 @@ def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
     return {
         WAYS[0]: from_spec(spec),
         WAYS[1]: from_spec(replace(spec, seed=other)),
-        WAYS[2]: _keyed(replace(spec, hash="siphash"), random),
+        WAYS[2]: _keyed(spec, random),
     }
 
 
-def _keyed(spec: Spec, random: np.random.Generator) -> Model:
-    model = from_spec(spec)
+def _keyed(spec: Spec, random: np.random.Generator, **changes: Any) -> Model:
+    model = from_spec(replace(spec, hash="siphash", **changes))
     model.rekey(_secret(random))
     model.clear()
     return model
@@ -319,7 +319,7 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
     asked = random_keys(random, queries, spec.key_bits)
     models = _ways(spec, random)
     del models[WAYS[0]]
-    models["siphash, re-keyed"] = _keyed(replace(spec, hash="siphash", rekey=True), random)
+    models["siphash, re-keyed"] = _keyed(spec, random, rekey=True)
     for way, model in models.items():
         model.insert(np.tile(stream, 2))
         reported = asked[model.query(asked)]
@@ -345,8 +345,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
         unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
         others, crowd = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
-        keyed = from_spec(replace(spec, hash="siphash"), secret=_secret(random))
-        models: dict[str, Model] = {"h3, seed known": from_spec(spec), "siphash": keyed}
+        models: dict[str, Model] = {WAYS[0]: from_spec(spec), WAYS[2]: _keyed(spec, random)}
         for way, model in models.items():
             figures: list[float] = []
             more: Run = {}

@@ -15,7 +15,6 @@ from lately.golden import (
     FilterSpec,
     LatelyError,
     Operation,
-    PartitionedTimingSpec,
     Specification,
     TimedTimingSpec,
     from_spec,
@@ -53,13 +52,14 @@ def measure_rates(
     rate = spec.worst_false_positive_rate if rate is None else rate
     if isinstance(seeded, TimedTimingSpec):
         return _measure_timed(seeded, rate, keys, trials, seed)
-    # Insertions before the first fill (`first`), between two fills, and at the end of each (`length`).
+    # `first`: insertions before the first fill; `length`: insertions at the end of each fill.
     if isinstance(seeded, FilterSpec):
         touched, window, length = seeded.run * seeded.parts, seeded.window, seeded.generation
         first = seeded.ring_segments * length
         between = first - length
     else:
-        touched, block = PLANNER_FAMILIES[seeded.family].memories(seeded), _block(seeded)
+        touched = PLANNER_FAMILIES[seeded.family].memories(seeded)
+        block = getattr(seeded, "block", 1)
         # Each fill ends one insertion before the end of a block.
         between = -(-seeded.window // block) * block + block
         window, length = seeded.window - 1, -(-EDGES // block) * block
@@ -72,10 +72,6 @@ def measure_rates(
         fills.insert(between)
         ends.append(fills.finish(length, queries))
     return _rates(ends, queries=queries, due=len(ends) * length)
-
-
-def _block(spec: Any) -> int:
-    return spec.block if isinstance(spec, PartitionedTimingSpec) else 1
 
 
 def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Result:
@@ -194,7 +190,7 @@ def _at_block_ends(spec: Any, filters: list[Any], key: Any, other: Any) -> Itera
         block, ends = spec.generation, spec.ring_segments + 2
         before, after = spec.ring_segments * block, block - 1
     else:
-        block, ends = _block(spec), _LOOKED_AT
+        block, ends = getattr(spec, "block", 1), _LOOKED_AT
         before, after = block, max(0, max(0, spec.window // block - 2) * block + block - 2)
     for model, first in zip(filters, (key, other), strict=True):
         model.insert(np.full(before, other))

@@ -66,7 +66,18 @@ def run(
     """
     if not arguments:
         return
-    with _connected(min(jobs, len(arguments)), scheduler) as client:
+    # Silence all loggers of distributed, some of which have their own levels; errors are raised.
+    for name in ["distributed", *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(SILENT)
+    with ExitStack() as stack:
+        address: Any = scheduler
+        if scheduler is None:
+            address = stack.enter_context(_started(min(jobs, len(arguments))))
+        else:
+            _require_scheduler(scheduler)
+        client = stack.enter_context(Client(address, timeout=TIMEOUT, set_as_default=False))
+        stack.enter_context(client.as_current())
         calls = [pickle.dumps(_Call(function, argument)) for argument in arguments]
         futures = client.map(pickle.loads, calls, pure=False)
         numbers = {future.key: number for number, future in enumerate(futures)}
@@ -110,23 +121,6 @@ def _outcome(future: Future) -> Any:
         raise
     except LatelyError as error:
         return error
-
-
-@contextmanager
-def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
-    # Silence all loggers of distributed, some of which have their own levels; errors are raised.
-    for name in ["distributed", *logging.root.manager.loggerDict]:
-        if name.partition(".")[0] == "distributed":
-            logging.getLogger(name).setLevel(SILENT)
-    with ExitStack() as stack:
-        address: Any = scheduler
-        if scheduler is None:
-            address = stack.enter_context(_started(jobs))
-        else:
-            _require_scheduler(scheduler)
-        client = stack.enter_context(Client(address, timeout=TIMEOUT, set_as_default=False))
-        stack.enter_context(client.as_current())
-        yield client
 
 
 def _require_scheduler(address: str) -> None:

@@ -29,7 +29,7 @@ from lately.replay.drawing import COLOURS, blank_figure
 
 from ..hardware import Summary
 from .blocks import DOCS, Drawing, Page, bare_axes
-from .mechanisms import WIDTH, ages
+from .pictures import WIDTH, ages
 
 GENERATIONS = 9  # number of columns in the picture of the ring
 

@@ -9,7 +9,7 @@ import pytest
 from campaigns.pages import blocks, drawings
 from campaigns.pages.__main__ import PAGES, main
 from campaigns.pages.blocks import Drawing, Page, content, fill
-from campaigns.pages.mechanisms import PICTURES
+from campaigns.pages.pictures import PICTURES
 from lately.golden import from_spec
 from lately.replay.drawing import blank_figure
 from papers import formulas
