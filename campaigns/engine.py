@@ -136,6 +136,7 @@ def _line(record: Record) -> str:
 class _File:
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
+        self.campaign, self.points = campaign, points
         self._label, self._path = campaign.label, path
         records = read(path) if path.exists() else []
         self._known = {self._label(record.point): record for record in records}
@@ -196,8 +197,9 @@ def complete(
     refused, known = len(failures), 0
     calls: list[tuple[_File, str, Point]] = []
     orders: list[_Order] = []
-    for (campaign, points, _), file in zip(work, files, strict=True):
-        for point in points:
+    for file in files:
+        campaign = file.campaign
+        for point in file.points:
             label = campaign.label(point)
             if file.find(point) is not None and not anew:
                 known += 1
@@ -240,8 +242,8 @@ def complete(
         for file in files:
             file.arrange()
     records = [
-        [record for point in points if (record := file.find(point)) is not None]
-        for (_, points, _), file in zip(work, files, strict=True)
+        [record for point in file.points if (record := file.find(point)) is not None]
+        for file in files
     ]
     measured = len(calls) - (len(failures) - refused)
     return Outcome(records, sorted(failures), measured, known)

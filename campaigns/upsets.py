@@ -128,11 +128,9 @@ class FrameCourse:
         from lately.hdl.packets.deduplicator import Deduplicator
         from lately.sim.replay.frames import CompiledFrames
 
-        plain = point["protect"] == "none" and not point["self_check"]
-        require(
-            plain, "preset", "must be a filter if protect or self_check is set", point["preset"]
-        )
-        options = FRAME_OPTIONS[point["preset"]]
+        name, plain = point["preset"], point["protect"] == "none" and not point["self_check"]
+        require(plain, "preset", "must be a filter if protect or self_check is set", name)
+        options = FRAME_OPTIONS[name]
         unit = Deduplicator(FRAME_SPEC, ticks="tick", max_frame=LONGEST, **options)
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
 
@@ -352,7 +350,7 @@ def run(point: Point) -> Result:
             drawn = course(unit, point, random)
             begin, end = drawn.cycles
             cycles = np.sort(random.integers(begin, end, min(BATCH, left)))
-            flips = _drawn(random, unit.upsets.elements, tally.targets, cycles)
+            flips = tally.drawn(random, cycles)
             ranks, reported, healed = drawn.inject(flips)
             tally.add(
                 [upset.element for upset in flips], ranks, reported, ~healed, drawn.mismatches
@@ -405,7 +403,7 @@ class _Tally:
     def __init__(self, point: Point, upsets: Any) -> None:
         self._kinds = point["kinds"]
         self._elements = upsets.elements
-        self.targets = [
+        self._targets = [
             at for at, element in enumerate(self._elements) if element.kind in self._kinds
         ]
         held = sorted({element.kind for element in self._elements})
@@ -418,6 +416,23 @@ class _Tally:
     @property
     def done(self) -> int:
         return int(self._counts[..., :2].sum())
+
+    def drawn(self, random: np.random.Generator, cycles: Any) -> Any:
+        """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
+        from lately.sim.replay.upset_runs import Upset
+
+        bits = np.array([self._elements[target].bits for target in self._targets])
+        ends = bits.cumsum()
+        flipped = random.integers(0, ends[-1], len(cycles))
+        chosen = np.searchsorted(ends, flipped, "right")
+        flipped -= (ends - bits)[chosen]
+        return [
+            Upset(cycle, target, *divmod(bit, self._elements[target].width))
+            for cycle, target, bit in zip(
+                cycles.tolist(), np.take(self._targets, chosen).tolist(), flipped.tolist(),
+                strict=True,
+            )
+        ]  # fmt: skip
 
     def add(self, hit: Any, ranks: Any, reported: Any, lasts: Any, mismatches: int) -> None:
         np.add.at(self._counts, (hit, ranks, reported.astype(int)), 1)
@@ -441,7 +456,7 @@ class _Tally:
         return {**counts, "found": rows, "bits": bits, "registers": self._registers()}
 
     def _of(self, kind: str) -> list[int]:
-        return [at for at in self.targets if self._elements[at].kind == kind]
+        return [at for at in self._targets if self._elements[at].kind == kind]
 
     def _registers(self) -> dict[str, list[int]]:
         groups: dict[str, Any] = {}
@@ -452,22 +467,6 @@ class _Tally:
                     left, left + counts[LOST, 2]]  # fmt: skip
             groups[name] = groups.get(name, 0) + np.array(sums)
         return {name: group.tolist() for name, group in groups.items() if group[2:].any()}
-
-
-def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:
-    """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
-    from lately.sim.replay.upset_runs import Upset
-
-    ends = np.cumsum([elements[number].bits for number in targets])
-    bits = random.integers(0, ends[-1], len(cycles))
-    chosen = np.searchsorted(ends, bits, "right")
-    starts = ends - [elements[number].bits for number in targets]
-    return [
-        Upset(cycle, targets[target], *divmod(bit, elements[targets[target]].width))
-        for cycle, target, bit in zip(
-            cycles.tolist(), chosen.tolist(), (bits - starts[chosen]).tolist(), strict=True
-        )
-    ]
 
 
 def rows(records: Records) -> list[dict[str, object]]:

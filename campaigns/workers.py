@@ -124,8 +124,14 @@ def _outcome(future: Future) -> Any:
 
 
 def _require_scheduler(address: str) -> None:
+    async def kind_of() -> str:
+        # A client would wait forever for a web server.
+        arguments = Security().get_connection_args("client")
+        async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
+            return str((await peer.identity())["type"])
+
     try:
-        kind = asyncio.run(asyncio.wait_for(_kind(address), TIMEOUT))
+        kind = asyncio.run(asyncio.wait_for(kind_of(), TIMEOUT))
         if kind != "Scheduler":
             raise ValueError(f"a {kind.lower()} replied")
     except Exception as error:  # The reply of another program may cause any error.
@@ -134,13 +140,6 @@ def _require_scheduler(address: str) -> None:
             "scheduler: must be the address of a Dask scheduler, like tcp://10.0.0.1:8786, "
             f"not {address!r}: {reason}"
         ) from None
-
-
-async def _kind(address: str) -> str:
-    """Ask a server for its kind; a client would wait forever for a web server."""
-    arguments = Security().get_connection_args("client")
-    async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
-        return str((await peer.identity())["type"])
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from lately.golden.files import replace_file
 from lately.replay import drawing
 from lately.replay.drawing import blank_figure, style
 from lately.replay.formatting import rate_text
-from papers.studies.page import table as markdown_table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -135,8 +134,7 @@ def save(name: str, lines: Iterable[Any]) -> None:
 def table(rows: Sequence[Mapping[str, object]]) -> str:
     if not rows:
         return ""
-    head = list(rows[0])
-    return markdown_table(head, [[cell(row[name]) for name in head] for row in rows])
+    return "\n".join([head(*rows[0]), *(line(*map(row.get, rows[0])) for row in rows), ""])
 
 
 def cell(value: object) -> str:

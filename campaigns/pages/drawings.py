@@ -27,8 +27,8 @@ from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import ring_core
 from lately.replay.drawing import COLOURS, blank_figure
 
-from ..hardware import Summary
-from .blocks import DOCS, Drawing, Page, bare_axes
+from ..hardware import Summary, summarise
+from .blocks import DOCS, Drawing, Page, bare_axes, records
 from .pictures import WIDTH, ages
 
 GENERATIONS = 9  # number of columns in the picture of the ring
@@ -406,8 +406,8 @@ def time_spans(bounds: Sequence[tuple[int, int]]) -> Any:
         axes.barh(number, TIMED.span - 1, 0.7, last + 1, color=COLOURS["green"])
     axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
     axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
-    shade: dict[str, Any] = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
-    axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
+    edges = SILENCE.start, SILENCE.stop
+    axes.axvspan(*edges, label="silence", color=COLOURS["grid"], alpha=0.5, zorder=0)
     axes.grid(visible=False)
     axes.set_ylim(len(bounds) - 0.4, -0.6)
     axes.set_yticks(range(len(bounds)))
@@ -507,6 +507,8 @@ def area(points: dict[str, list[tuple[float, int]]]) -> Any:
     axes.legend()
     return figure
 
+
+CLOCKS = Drawing("clock-area", lambda: clocks(summarise(records("hardware"), "units")), area)
 
 FILTERS = [Drawing(name, partial(roles, spec), ring) for name, spec in RINGS.items()]
 FILTERS.append(Drawing("slack", reported, slack))

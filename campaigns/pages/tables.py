@@ -319,16 +319,16 @@ def families() -> dict[str, str]:
 def fields_table() -> dict[str, str]:
     kinds = {name: Specification.of_family(name) for unit in FAMILIES for name in unit.families()}
     rows: dict[tuple[str, ...], list[str]] = {}
+    members = {name: {item.name: item for item in fields(kind)} for name, kind in kinds.items()}
     names = [name for kind in kinds.values() for name in kind.field_names()[1:]]
     # Fields that all families share come last.
     for name in sorted(dict.fromkeys(names), key=lambda name: names.count(name) == len(kinds)):
         for family, kind in kinds.items():
-            for item in fields(kind):
-                if item.name == name:
-                    default = "may be omitted" if item.default is None else str(item.default)
-                    default = "required" if "required" in item.metadata else default.lower()
-                    row = code(name), _values(item), default, _meaning(kind, name)
-                    rows.setdefault(row, []).append(family)
+            if (item := members[family].get(name)) is not None:
+                default = "may be omitted" if item.default is None else str(item.default)
+                default = "required" if "required" in item.metadata else default.lower()
+                row = code(name), _values(item), default, _meaning(kind, name)
+                rows.setdefault(row, []).append(family)
     return render("fields", rows=rows, every=list(kinds))
 
 
@@ -627,13 +627,7 @@ PAGES = (
     _page(
         "performance",
         lambda: performance(records("hardware"), load("reported")),
-        drawings=[
-            Drawing(
-                "clock-area",
-                lambda: drawings.clocks(summarise(records("hardware"), "units")),
-                drawings.area,
-            )
-        ],
+        drawings=[drawings.CLOCKS],
     ),
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
     _page("speed", lambda: speed(records("golden"), records("stream"), records("rolling"))),
