@@ -593,10 +593,10 @@ def run_rolling(point: Point) -> Result:
                 rounds[name].append((taken / count, *map(int, wrong)))
     fresh = int(np.count_nonzero(~stream.repeated[full:]))
     rows = []
-    for (name, call), (bits, _) in filters.items():
-        times, positives, negatives = zip(*rounds[name, call], strict=True)
+    for (title, call), (bits, _) in filters.items():
+        times, positives, negatives = zip(*rounds[title, call], strict=True)
         rows.append({
-            "filter": name, "call": call, "bits_per_key": bits / window,
+            "filter": title, "call": call, "bits_per_key": bits / window,
             "ns": statistics.median(times), "range": [min(times), max(times)],
             "false_positive_rate": sum(positives) / fresh, "false_negatives": sum(negatives),
         })  # fmt: skip
