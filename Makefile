@@ -16,7 +16,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick nightly coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium ghdl rtlil release-check cores
+.PHONY: help venv demo test test-quick nightly coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium editcap ghdl rtlil release-check cores
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -39,7 +39,7 @@ test-quick: $(DEV) ## Run the contracts, in less than a minute
 		$(QUICK:%=tests/%.py)
 
 # DAY=19000 runs only the nightly runs of the test plan that are due on this day, and names them.
-nightly: tools icarus verilator tcl ghdl $(if $(DAY),,chromium) $(DEV) ## Run all tests, property tests with a random seed
+nightly: tools icarus verilator tcl ghdl $(if $(DAY),,chromium editcap) $(DEV) ## Run all tests, property tests with a random seed
 ifdef DAY
 	@NIGHTLY_DAY=$(DAY) $(BIN)/pytest -v -n $(JOBS) --dist worksteal --durations=25 \
 		tests/sim/test_unit_contract.py -k test_nightly
@@ -180,6 +180,10 @@ tcl:
 
 chromium:
 	$(call debian,chromium,chromium)
+
+# Removes duplicates, to compare with.
+editcap:
+	$(call debian,editcap,wireshark-common)
 
 ghdl:
 	$(call debian,ghdl,ghdl-mcode)

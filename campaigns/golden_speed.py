@@ -462,7 +462,7 @@ STREAM = Campaign(
     name="stream",
     about="""Insert and query a long stream; measure CPU time and memory of each tenth.
 
-    Keys are random and drawn in batches. Half of the queries are for keys of the window, all of
+    Keys are random and drawn in batches. Half of the queries are for keys in the window, all of
     which must be reported.
     """,
     packages=("lately.golden", "campaigns"),

@@ -333,7 +333,7 @@ PLANNER = Campaign(
     about="""Draw requirements, plan a filter for each, and measure its golden model.
 
     The measurements are the false-positive rate, just before a shift and on average, whether the
-    oldest keys of the window are reported, and the longest time for which a key is remembered. The
+    oldest keys in the window are reported, and the longest time for which a key is remembered. The
     campaign fails if a guarantee is broken.
     """,
     packages=("lately.golden", "lately.planner", "campaigns"),

@@ -82,14 +82,16 @@ class Board(UartBone):
             digest = (high << 32 | low).to_bytes(8, "big")
             presets = {preset.fingerprint: name for name, preset in ALL_PRESETS.items()}
             self.preset = presets.get(digest)
-            name = f"preset {self.preset}" if self.preset else f"digest {digest.hex()}"
+            name = (
+                f"preset {self.preset}" if self.preset else f"a filter with digest {digest.hex()}"
+            )
             if spec is not None and spec.fingerprint != digest:
                 raise HostError(
-                    f"{port}: the filter on the board is {name}, "
-                    f"not digest {spec.fingerprint.hex()}"
+                    f"{port}: the board has {name}, "
+                    f"not the given filter with digest {spec.fingerprint.hex()}"
                 )
             if spec is None and self.preset is None:
-                raise HostError(f"{port}: the filter ({name}) is not a preset; give --spec")
+                raise HostError(f"{port}: the board has {name}, which is not a preset; give --spec")
             self.spec = spec or ALL_PRESETS[self.preset or ""]
             self.longest = layout.longest_query(self.spec)
             self.frames = self._read("frames") != MISSING
@@ -108,7 +110,7 @@ class Board(UartBone):
         return self.read(register_address(name))[0]
 
     def _changed(self, register: str, **values: int | None) -> list[int]:
-        """Return the word of a register with new values of some fields."""
+        """Read a register, and return its word with new values of the given fields."""
         word = self._read(register)
         for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
@@ -120,7 +122,7 @@ class Board(UartBone):
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
-        """Write a value to a register; restore the old value if the board does not store it."""
+        """Write a value to a register; restore the old value if the board stores another value."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)
@@ -154,7 +156,7 @@ class Board(UartBone):
         Raises TypeError, ValueError or SpecificationError before it sends anything, and HostError
         if the board stops answering; the board may then have performed some of the operations.
         """
-        self._require("operations", not self.frames, "processes frames")
+        self._require("operations", not self.frames, "processes frames, not operations")
         spec = self.spec
         words = check_keys(keys, KeyDigest.of(spec))
         codes = np.broadcast_to(np.asarray(operations), len(words))
@@ -171,7 +173,6 @@ class Board(UartBone):
         return results._replace(time=self._times(results.time)) if spec.timed else results
 
     def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
-        """Perform blocks of operations one after another, and yield their result words."""
         # The words of the next block are sent while results arrive, but its trailer is sent only
         # when these results are correct. After an interrupted or damaged exchange, the board's
         # count of performed operations shows what is left to do.
@@ -202,7 +203,9 @@ class Board(UartBone):
                         f"not {before}; it was probably reset"
                     )
             else:
-                raise NoAnswerError(f"{self.port}: a block failed {self.attempts} times")
+                raise NoAnswerError(
+                    f"{self.port}: a block of operations failed {self.attempts} times"
+                )
             yield answer.reshape(block.operations, -1)
         self._count = performed
 
@@ -216,7 +219,7 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window or class of each of `count` operations; same errors as `perform`."""
+        """Return the window or class of each operation. Raises the same errors as `perform`."""
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)
@@ -235,7 +238,7 @@ class Board(UartBone):
         return times
 
     def insert(self, keys: ArrayLike) -> None:
-        """Insert `keys`, of shape (n,), in order; same errors as `perform`."""
+        """Insert `keys`, of shape (n,), in order. Raises the same errors as `perform`."""
         self.perform(Operation.INSERT, keys)
 
     def query(self, keys: ArrayLike, window: Windows = None) -> Results:
@@ -247,12 +250,12 @@ class Board(UartBone):
         return self.perform(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
-        """Remove `keys`, of shape (n,); SpecificationError if the filter does not support it."""
+        """Remove `keys`, of shape (n,). Raises SpecificationError if keys cannot be removed."""
         self._require("remove", self.spec.kind == "dictionary", "cannot remove keys")
         self.perform(Operation.REMOVE, keys)
 
     def shift(self) -> None:
-        """Start a new generation; SpecificationError if the filter has no generations."""
+        """Start a new generation. Raises SpecificationError if the filter has no generations."""
         self._require("shift", self._has_generations, "has no generations")
         self.perform(Operation.SHIFT, [0])
 
@@ -263,12 +266,12 @@ class Board(UartBone):
             return
         self.write(register_address("control"), self._changed("control", clear=1))
         if all(self._pending("order") for _ in range(_MAX_POLLS)):
-            raise HostError(f"{self.port}: the board did not complete a clear")
+            raise HostError(f"{self.port}: the board did not complete the clear")
 
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return the counters since reset, all sampled at the same time, and state registers."""
+        """Return the counters since reset, sampled at the same time, and the state registers."""
         self.write(register_address("control"), self._changed("control", snapshot=1))
         figures = {}
         for register in REGISTERS:
@@ -281,7 +284,7 @@ class Board(UartBone):
         return figures
 
     def window_seconds(self, statistics: Mapping[str, int]) -> dict[str, float]:
-        """Convert `statistics` to the tick length and the time that is covered, in seconds."""
+        """Compute the tick length and the covered time, both in seconds, from `statistics`."""
         if "period" not in statistics:
             return {}
         tick = statistics["period"] / self.clock_hz
@@ -313,7 +316,7 @@ class Board(UartBone):
         spec, frames = self.spec, self.frames
         for name, value, has, lacks in (
             ("generation", generation, self._has_generations, "has no generations"),
-            ("period", period, spec.timed or frames, "has no span"),
+            ("period", period, spec.timed or frames, "has no time window"),
             ("secret", secret, spec.keyed or frames, "does not use a secret"),
             ("action", action, frames, "does not process frames"),
             ("fields", fields, frames, "does not process frames"),
@@ -356,7 +359,7 @@ class Board(UartBone):
 
     def reset(self) -> None:
         """Reset contents, counters and settings to their state after FPGA configuration."""
-        self._require("reset", not self.frames, "processes frames")
+        self._require("reset", not self.frames, "processes frames and has no reset")
         self.write(register_address("reset"), [1])
         self._time, self._count = 0, None
 
@@ -365,7 +368,7 @@ class Board(UartBone):
 
         Resets the filter before and after the test, so the secret and the table are lost.
         """
-        self._require("self-test", not self.frames, "processes frames")
+        self._require("self-test", not self.frames, "processes frames and has no self-test")
         spec, names = self.spec, ["generation"] * self._has_generations
         settings = {name: self._read(name) for name in names + ["period"] * self.spec.timed}
         self.reset()
@@ -386,7 +389,6 @@ class Board(UartBone):
 def differing(
     spec: Specification, golden: Any, codes: Any, keys: Any, windows: Any, results: Results
 ) -> NDArray[np.int64]:
-    """Return the indices of results that differ from those of a golden model."""
     unit = spec.block_units
     if windows is not None and spec.classes is None:
         windows = windows * unit

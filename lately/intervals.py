@@ -8,9 +8,9 @@ Interval = tuple[float, float]  # lower and upper bound
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
-    """Return the exact Clopper-Pearson (1934) interval for a rate; None without trials."""
+    """Return the exact Clopper-Pearson (1934) interval for a rate, or None without trials."""
     if not 0 <= hits <= trials:
-        raise ValueError(f"hits: must be between 0 and {trials} (trials), not {hits}")
+        raise ValueError(f"hits: must be between 0 and {trials}, the number of trials, not {hits}")
     if not trials:
         return None
     tail = (1 - confidence) / 2

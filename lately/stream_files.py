@@ -57,13 +57,12 @@ class TraceError(LatelyError, ValueError):
 
 
 def is_capture(head: bytes) -> bool:
-    """Return whether the first four bytes in `head` are those of a packet capture."""
     return head[:4] in PCAP_MAGIC or head[:4] == PCAPNG_MAGIC
 
 
 @contextmanager
 def whole(name: str, compression: str) -> Iterator[None]:
-    """Raise errors in the compressed content of a file as a `TraceError`."""
+    """Convert errors in the compressed content of a file to a `TraceError`."""
     try:
         yield
     except (EOFError, OSError) as error:
@@ -86,7 +85,7 @@ class StreamFile:
 
     @cached_property
     def size(self) -> int | None:
-        """Size of the file in bytes; None for a pipe."""
+        """Size of the file in bytes, or None for a pipe."""
         try:
             return os.fstat(self.raw.fileno()).st_size if self.raw.seekable() else None
         except OSError:
@@ -94,7 +93,7 @@ class StreamFile:
 
     @property
     def fraction(self) -> float | None:
-        """Fraction of the file that has been read; None if the size is unknown."""
+        """Fraction of the file that has been read, or None if the size is unknown."""
         return min(1.0, self.raw.tell() / self.size) if self.size else None
 
     def head(self, count: int) -> bytes:
@@ -116,7 +115,7 @@ def not_capture(stream: StreamFile, head: bytes) -> TraceError:
     if len(head) > 15 and 0 < head[8] & 0x7F < 49 and 0x10 <= head[10] << 8 | head[11] < 0x900:
         kind = "ERF"
     if kind is not None:
-        content = f"it is {kind}; convert it: editcap -F pcap IN OUT"
+        content = f"its format is {kind}; convert it with editcap -F pcap IN OUT"
     return TraceError(f"{stream.name}: not a pcap or pcapng capture: {content}")
 
 
@@ -279,7 +278,7 @@ class _Unpacked(io.RawIOBase):
         if not self._packed:
             return False
         if not (self._packed.startswith(self._magic) or _SKIPPED.match(self._packed)):
-            raise EOFError("other bytes follow its end")
+            raise EOFError("other bytes follow the compressed data")
         self._frame = _unpacker(self._kind)
         return True
 

@@ -47,7 +47,7 @@ class UartBone:
 
     def __init__(self, port: str, *, baud: int, timeout: float, attempts: int) -> None:
         if not timeout > 0 or attempts < 1:
-            raise ValueError(f"timeout, attempts: must be above 0, not {timeout}, {attempts}")
+            raise ValueError(f"timeout and attempts: must be above 0, not {timeout} and {attempts}")
         self.port, self.baud, self.attempts = port, baud, attempts
         self._timeout = timeout
         self._check: int | None = None  # checksum of all writes, if known
@@ -88,7 +88,7 @@ class UartBone:
             self._serial.write(header + np.asarray(words, ">u4").tobytes())
 
     def receive(self, count: int) -> list[int]:
-        """Receive the words of an answer; NoAnswerError if they do not arrive in time."""
+        """Receive the words of an answer, or raise NoAnswerError if they do not arrive in time."""
         size = 4 * count
         # A whole block may be in transit in the other direction.
         data = self._read_bytes(size, self._timeout + 10 * (size + 4096) / self.baud)
@@ -106,7 +106,7 @@ class UartBone:
         return data
 
     def synchronise(self) -> None:
-        """Discard what is on the line, until the board answers a command again."""
+        """Discard all bytes on the line until the board answers a command again."""
         self._check = None
         # The board may mistake some commands for the rest of an earlier write.
         for _ in range(self.attempts):
@@ -122,7 +122,7 @@ class UartBone:
         )
 
     def read(self, address: int, count: int = 1) -> list[int]:
-        """Return words at consecutive addresses."""
+        """Return `count` words at consecutive addresses, once two consecutive reads agree."""
         last: list[int] = []
         for _ in range(2 * self.attempts):
             self.send(READ, address, count=count)
@@ -135,7 +135,7 @@ class UartBone:
             if words == last:
                 return words
             last = words
-        raise NoAnswerError(f"{self.port}: no two consecutive answers are equal")
+        raise NoAnswerError(f"{self.port}: no two consecutive reads of a register agree")
 
     def try_write(self, address: int, words: Any, *, same: bool = False) -> bool:
         """Write words with one command; return whether the board received exactly these words."""

@@ -75,7 +75,7 @@ def _throughput(design: Design) -> list[str]:
     if "time" in design.component.unit.signature.request.members:
         sentences.append("A request with a later time than its predecessor waits until then.")
     closed = (
-        "The input also closes if the receiver does not accept the results."
+        "The input also stalls if the receiver does not accept the results."
         if design.waits
         else "A request that arrives while the input is closed is refused."
     )
@@ -223,8 +223,8 @@ _FIELDS_OF_KIND = {
         "status": "1: the window is shortened, 2: the false-positive rate is exceeded, 0: neither",
     },
     "dictionary": {
-        "age": "insertions after the key's own; 0 if the key was not reported",
-        "status": "1 if keys of the requested window may be missed",
+        "age": "insertions since the key was inserted; 0 if the key was not reported",
+        "status": "1 if keys in the requested window may be missed",
     },
     "timing": {"age": "age of the key's oldest cell, in {steps}; {above} if it has expired"},
 }
@@ -249,7 +249,7 @@ FRAME_MEANINGS = MEANINGS | {
     "s_axis_digest_secret_tdata": "secret of the digest",
     "s_axis_digest_secret_tvalid": "handshake of secrets",
     "s_axis_digest_secret_tready": "handshake of secrets",
-    "hits": "frames that were seen lately",
+    "hits": "duplicate frames",
     "enable": "frames are accepted",
     "clear": "high for one cycle: the filter forgets all frames",
     "order": "a clear is pending",

@@ -19,15 +19,15 @@ MIN_CYCLES = 8
 
 
 class BaudError(LatelyError, ValueError):
-    """The clock cannot be divided to the baud rate."""
+    """The clock cannot generate the baud rate."""
 
 
 class BaudRate:
-    """Fractional divider from the clock to the baud rate.
+    """Fractional divider that derives the baud rate from the clock.
 
-    An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when it
-    overflows. The length of a bit therefore varies by one cycle, but the average rate is accurate
-    to one thousandth.
+    An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when the
+    accumulator overflows. The length of a bit therefore varies by one cycle, but the average rate
+    is accurate to one thousandth.
     """
 
     def __init__(self, *, clock_hz, baud):
@@ -35,8 +35,8 @@ class BaudRate:
             raise BaudError(f"baud: must be between {MIN_BAUD} and {MAX_BAUD}, not {baud}")
         if clock_hz < MIN_CYCLES * baud:
             raise BaudError(
-                f"clock: must be at least {MIN_CYCLES} x {baud} baud = {MIN_CYCLES * baud} Hz, "
-                f"not {clock_hz}"
+                f"clock: must be at least {MIN_CYCLES * baud} Hz ({MIN_CYCLES} cycles per bit at "
+                f"{baud} baud), not {clock_hz} Hz"
             )
         # Ten bits more than the increment, so the error is at most one thousandth.
         self.width = (clock_hz // baud).bit_length() + 10

@@ -282,7 +282,7 @@ def example(name: str) -> Any:
 @dataclass(frozen=True)
 class Story:
     rows: Rows
-    # Whether an event passes, given its row number and time; called in order of time.
+    # Whether an event passes, given its row number and time; called in time order.
     decide: Callable[[int, float], bool]
     band: tuple[float, float]  # range of ages in which an earlier event decides
     refreshed: bool  # whether events that do not pass also affect later ones

@@ -1,4 +1,7 @@
-"""Latency, ticks and limits of timing filters in hardware. Does not import Amaranth."""
+"""Latency, ticks and limits of timing filters in hardware.
+
+This module does not import Amaranth.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +80,7 @@ class TimingProfile(Profile):
 
     @property
     def rest_interval(self) -> int:
-        """Number of cycles of which one must be idle; 0 if no idle cycles are needed."""
+        """Maximum number of cycles from one idle cycle to the next; 0 if no cycle must be idle."""
         return rest_interval(self.spec) if self.counted else 0
 
     @property
@@ -88,7 +91,7 @@ class TimingProfile(Profile):
     @property
     def pauses(self) -> list[str]:
         interval = self.rest_interval
-        every = f"Under continuous requests, the input closes for one cycle in {interval}."
+        every = f"Under continuous requests, the input stalls for one cycle in {interval}."
         return [every] if interval else []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:

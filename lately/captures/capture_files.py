@@ -96,7 +96,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
     def _number_packets(self, packets: Packets) -> Packets:
-        """Set the file number; keep and adapt the first pcap header, and drop later ones."""
+        """Set the file number; keep only the first pcap header, and raise its snapshot length."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number != self._first:
@@ -141,7 +141,6 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
 
 
 def _form(head: bytes) -> list[str]:
-    """Return the properties that joined captures must share; snapshot lengths may differ."""
     if head[:4] == PCAPNG_MAGIC:
         return ["pcapng"]
     big, unit, before = PCAP_MAGIC[head[:4]]
@@ -153,7 +152,7 @@ def _form(head: bytes) -> list[str]:
 
 
 class PacketBlocks:
-    """Writes packets as blocks of one pcapng section, after the blocks of their interfaces."""
+    """Encodes packets as blocks of one pcapng section, each after the block of its interface."""
 
     def __init__(self) -> None:
         self._head = _SECTION
@@ -210,7 +209,7 @@ class _Input:
 
 
 class MergedCaptures(AbstractContextManager["MergedCaptures"]):
-    """Captures merged by time into pcapng blocks, see `lately.golden.packets.packet_order`."""
+    """Captures merged by time into pcapng blocks; see `lately.golden.packets.packet_order`."""
 
     def __init__(self, paths: Sequence[str], bound: int) -> None:
         self._bound = bound

@@ -41,7 +41,6 @@ def scan_records(
     form: tuple[int, int, int, int, int],
     table: NDArray[np.int64],  # receives the packets, shape (ROWS, n)
 ) -> Scanned:
-    """Find the records of a pcap file in ``buffer[at:end]``."""
     if (compiled := core()) is not None:
         scanned: Scanned = compiled.scan_records(buffer, at, end, big, *form, table)
         return scanned
@@ -76,7 +75,6 @@ def scan_blocks(
     interfaces: NDArray[np.int64],
     table: NDArray[np.int64],
 ) -> Scanned:
-    """Find the packets in a pcapng section, and skip blocks without packets."""
     if (compiled := core()) is not None:
         scanned: Scanned = compiled.scan_blocks(buffer, at, end, big, max_block, interfaces, table)
         return scanned
@@ -108,7 +106,7 @@ def scan_blocks(
 def _packet(
     block: bytes, kind: int, order: str, interfaces: list[list[int]]
 ) -> tuple[int, int, int, int, int, int] | None:
-    """Return rows `AT` to `FROM` for the packet in a block; None if it does not fit."""
+    """Return the table rows `AT` to `FROM` of a block, or None if the packet exceeds the block."""
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
         number, offset = 0, 12
@@ -133,7 +131,7 @@ def _packet(
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Convert a time in interface units to nanoseconds, rounded down; may be `NO_TIME`."""
+    """Convert a time in interface units, rounded down; return `NO_TIME` if it is out of range."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit

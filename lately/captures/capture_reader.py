@@ -118,8 +118,6 @@ class Packets:
 
 @dataclass
 class _Section:
-    """Properties of a pcapng section, or of a pcap file."""
-
     big: bool
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     interfaces: int = 0
@@ -186,7 +184,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._stream.fraction
 
     def read(self) -> Packets | None:
-        """Return the next packets and the content between them; None at the end."""
+        """Return the next packets and the content between them, or None at the end."""
         self._done = self._next
         self._section_lengths: list[int] = []
         count = 0
@@ -313,7 +311,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             magic = self._bytes(12)[8:]
             orders = {struct.pack("<I", _BYTE_ORDER): False, struct.pack(">I", _BYTE_ORDER): True}
             if magic not in orders:
-                raise self._damage(f"invalid byte-order magic of the section: {magic.hex(' ')}")
+                raise self._damage(
+                    f"invalid byte-order magic in the section header: {magic.hex(' ')}"
+                )
             self._section = _Section(orders[magic])
         section = self._section
         if section is None:
@@ -327,7 +327,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         if len(block) < total:
             return False
         if block[-4:] != block[4:8]:
-            raise self._damage("the two lengths of the block differ")
+            raise self._damage("the lengths at both ends of the block differ")
         version = struct.unpack_from(f"{order}HH", block, 12)
         if new and version not in _SECTION_VERSIONS:
             major, minor = version

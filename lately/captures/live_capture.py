@@ -45,7 +45,7 @@ class _Taken(NamedTuple):
 
 
 class LiveCapture(AbstractContextManager["LiveCapture"]):
-    """Packets of network interfaces: pcap for a single interface, pcapng for several."""
+    """Captures packets live, as pcap from a single interface and as pcapng from several."""
 
     missing, truncated, fraction = 0, False, None
 
@@ -69,7 +69,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._room = memoryview(bytearray(1 << 18))
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
-            rule = "names must differ, and 'any' must be the only name"
+            rule = "must be different names, or only 'any'"
             raise TraceError(f"--interface: {rule}, not {self.name}")
         several = len(interfaces) > 1 or ANY in interfaces
         self._blocks = PacketBlocks() if several else None
@@ -111,7 +111,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._lost
 
     def read(self, stop: Callable[[], object]) -> Packets | None:
-        """Return the next packets; None at the end, or soon after `stop()` returns true."""
+        """Return the next packets, or None at the end or soon after `stop()` returns true."""
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)
@@ -173,7 +173,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Return packets in order: all, or those that no later arrival can precede."""
+        """Return all packets, or those that no later arrival can precede, in time order."""
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
             taken.sort(key=lambda packet: packet.time)
@@ -211,8 +211,6 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
 
 class LiveOutput(AbstractContextManager["LiveOutput"]):
-    """Sends packets to an interface, and counts those that cannot be sent."""
-
     def __init__(self, interface: str) -> None:
         self.figures: dict[str, Any] = {"interface": interface}
         self.figures |= dict.fromkeys(("sent", "cut", "other_link", "other_length"), 0)

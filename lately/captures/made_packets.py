@@ -17,8 +17,6 @@ _PORTS = 34
 
 
 class MadePackets:
-    """Random packets, read like a capture; the same seed gives the same packets."""
-
     name = "generator"
 
     def __init__(self, count: int, *, rate: float = 100_000.0, seed: int = 1) -> None:

@@ -61,7 +61,7 @@ def packet_records(
     if capture.missing:
         reject(number + 1, f"incomplete record of {capture.missing} bytes")
     elif capture.truncated:
-        reject(number + 1, f"incomplete {capture.compression} data, or other data after it")
+        reject(number + 1, f"{capture.compression} data is incomplete, or other data follows it")
 
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
@@ -102,7 +102,7 @@ def _five_tuple(frame: bytes, headers: Headers) -> str:
 def _identification(frame: bytes, headers: Headers) -> str:
     source, target = _addresses(frame, headers)
     if headers.version != 4:
-        raise NoKeyError("IPv6 has no identification")
+        raise NoKeyError("an IPv6 packet has no identification")
     number = int.from_bytes(frame[headers.begin + 4 : headers.begin + 6], "big")
     return f"{source} > {target} {headers.protocol} {number}"
 

@@ -71,7 +71,6 @@ TUNNELS = {
 
 
 def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the headers for frames of these `sizes`, with lengths and checksums."""
     octets = np.tile(np.frombuffer(added.octets, np.uint8), (len(sizes), 1))
     for at, begin in added.lengths:
         octets[:, at : at + 2] = _big(sizes - begin)
@@ -93,12 +92,12 @@ class Taps:
 
     delay: int = 5000  # delay between the taps
     jitter: int = 0  # maximum random extra delay per packet
-    loss: float = 0.0  # share of packets that each tap loses
+    loss: float = 0.0  # fraction of packets that each tap loses
     vlan: int | None = None  # VLAN identifier added to the second tap's packets
     hops: int = 0  # routers between the taps; each decrements the TTL or hop limit
     # One of `TUNNELS`, around the second tap's packets, except those that it cannot carry.
     encapsulate: str | None = None
-    repeats: float = 0.0  # share of packets that are retransmitted, byte for byte
+    repeats: float = 0.0  # fraction of packets that are retransmitted, byte for byte
     repeat_after: int = 20_000_000  # time after which they are retransmitted
     disorder: int = 0  # maximum time by which packets in the file are late
     seed: int = 1  # seed for losses, jitter, repeats and disorder
@@ -132,7 +131,7 @@ def tap(
     progress: Callable[[TapResult, float | None], None] | None = None,
     read: Callable[[], Packets | None] | None = None,
 ) -> TapResult:
-    """Write a stream as two taps capture it: a pcap file in time order."""
+    """Write to a pcap file, in time order, the packets that two taps capture from a stream."""
     course = _Course(source.name, output, taps, truth)
     while (packets := (read or source.read)()) is not None:
         course.take(packets)
@@ -168,7 +167,7 @@ class _Course:
             )
         if self._taps.added is not None and self._link != ETHERNET:
             name = "encapsulate" if self._taps.vlan is None else "vlan"
-            raise TraceError(f"{name} needs Ethernet frames, not link type {self._link}")
+            raise TraceError(f"--{name} needs Ethernet frames, not link type {self._link}")
         copies = self._copies(packets)
         # Append the waiting packets to the buffer, behind the new ones.
         copies[_AT] -= packets.begin

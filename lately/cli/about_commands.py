@@ -84,7 +84,9 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     name = name or (device_name if chosen.lanes == 1 else None)
     target = None if name is None else device(name)
     if target is not None and chosen.lanes > 1:
-        raise click.UsageError("--device supports only filters with one lane; use `lately synth`")
+        raise click.UsageError(
+            "--device needs a filter with one lane; for several lanes, use `lately synth`"
+        )
     window = getattr(chosen, "window", None)
     requirement = Requirement(
         window=window or 1, false_positive_rate=0.5, device=target, key_bits=chosen.key_bits

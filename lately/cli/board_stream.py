@@ -25,7 +25,7 @@ def prepare(
     board: Board, verify: bool, secret: int | None, skip: int, table: DecisionTable | None,
     query_class: int,
 ) -> Filter | None:  # fmt: skip
-    """Prepare board and golden model for a stream; the model is None without `verify`."""
+    """Prepare the board for a stream; with `verify`, return a golden model in the same state."""
     spec = board.spec
     if verify and skip and spec.timed:
         raise click.UsageError(
@@ -34,7 +34,9 @@ def prepare(
         )
     if verify and spec.keyed != (secret is not None):
         raise click.UsageError(
-            "--verify needs --secret-file if the board's filter uses a secret, and only then"
+            "--verify needs --secret-file, because the board's filter uses a secret"
+            if spec.keyed
+            else "--secret-file: the board's filter does not use a secret"
         )
     if verify or table is not None:
         check_table(spec, table, query_class)
@@ -64,10 +66,10 @@ def perform(
     board: Board, trace: Trace, golden: Filter | None, skip: int, limit: int | None,
     verdicts: BinaryIO | None, window: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Check and insert the keys of a trace in a board's filter; return the figures to print.
+    """Check and insert the keys of a trace in a board's filter, and return the counts to print.
 
-    Writes the results to `verdicts` as CSV. The board has already performed the first `skip`
-    operations; at most `limit` more are performed.
+    The results are written to `verdicts` as CSV. The first `skip` keys, whose operations the board
+    has already performed, go only to the golden model. At most `limit` further keys are sent.
     """
     spec = board.spec
     kinds = {"timing": ["oldest"], "dictionary": ["status"]}
@@ -116,7 +118,6 @@ def perform(
 
 
 def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> Iterator[list[str]]:
-    """Yield the key texts of at most `count` records, in chunks."""
     left = CHUNK if count is None else count
     while left and not interrupted() and (records := trace.read(min(CHUNK, left))):
         yield [text for text, _ in records]

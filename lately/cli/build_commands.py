@@ -100,7 +100,7 @@ def program(*, name: str | None, path: str | None) -> None:
         raise click.ClickException(f"{LOADER} not found on PATH; install it to load bitstreams")
     status = subprocess.run([loader, "-b", target.loader, path], check=False).returncode
     if status:
-        raise click.ClickException(f"{LOADER}: failed with exit status {status}")
+        raise click.ClickException(f"{LOADER} failed with exit status {status}")
 
 
 def _board(name: str | None) -> "Board":

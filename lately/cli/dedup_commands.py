@@ -88,7 +88,8 @@ _compare_options = options.together(
         "--scope", ["any", "same", "other"],
         "Where the earlier packet must come from: any origin, the same, or another.",
     ),
-    options.choice_option("--by", ["interface", "vlan", "file"], "What --scope uses as origin."),
+    options.choice_option("--by", ["interface", "vlan", "file"],
+                          "What --scope treats as the origin of a packet."),
     options.count_option("--bytes", None, "Compare at most N bytes."),
 )  # fmt: skip
 
@@ -132,7 +133,9 @@ _compare_options = options.together(
 )  # fmt: skip
 @options.option("--rotate-time T", "Start a new file after this time, such as 1h.")
 @options.folder_option("Write an output per input, with the same name, to this folder.")
-@options.option("--dry-run", "Only report. If there are several paths, the last path is ignored.")
+@options.option(
+    "--dry-run", "Report only, and write no file. Of several paths, the last one (OUT) is ignored."
+)
 @options.option(
     "--report FILE", "Write a report on the duplicates to FILE, as HTML.", type=OutputFile()
 )
@@ -276,7 +279,7 @@ def _show(
     else:
         print_facts(_facts(figures), err=err)
     differing = figures["mismatches"]
-    failures = [f"RTL and golden model differ in {differing:,} answers"] if differing else []
+    failures = [f"RTL and golden model differ in {differing:,} results"] if differing else []
     fail_with([*figures["damages"], *failures])
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
@@ -346,7 +349,7 @@ def _open_outputs(
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield rows of name, value and note, without Jinja, which imports too slowly."""
+    """Yield the name, value and note of each row; Jinja is not used, because it imports slowly."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}

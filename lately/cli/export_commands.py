@@ -1,4 +1,4 @@
-"""The command that exports a unit for projects in other languages, and its companions."""
+"""Commands that export a unit, convert its saved states, and read vendor reports on it."""
 
 import json
 from collections.abc import Sequence
@@ -40,7 +40,6 @@ FRAME_OPTIONS: dict[str, tuple[str | Sequence[str] | bool, str]] = {
 
 
 def frame_parameter(name: str) -> str:
-    """Return the parameter of `lately.hdl.packets.deduplicator.Deduplicator` for an option."""
     return name.removeprefix("no-").replace("-", "_")
 
 
@@ -149,7 +148,7 @@ def export(
       lately export --spec filter.toml --name seen --c --out-dir c
     """
     if name is None:
-        raise click.UsageError("give --name, the module name")
+        raise click.UsageError("give --name, the name of the module")
     chosen = options.choose_unit(spec, preset)
     if as_c:
         _export_c(ctx, chosen, name, folder or name, force, as_json)
@@ -205,7 +204,7 @@ def _export_c(
 @click.argument("output", type=OutputFile(), metavar="OUT")
 @options.spec_option()
 def convert(*, source: str, output: str, spec: str | None) -> None:
-    """Convert a filter state from a Python state file to the bytes of the C code, or back.
+    """Convert a filter state from a Python state file to the byte format of the C code, or back.
 
     X_save and X_load in the header from 'lately export --c' write and read these bytes.
     The bytes do not identify the filter, so converting them to a Python state file needs
@@ -233,9 +232,7 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
             file.write(to_c(model))
         return
     if spec is None:
-        raise click.UsageError(
-            "give --spec, the specification of the C header that saved this state"
-        )
+        raise click.UsageError("give --spec, the TOML file that was exported with the C header")
     try:
         model = from_c(Specification.from_toml(spec), data)
     except StateFileError as error:
@@ -271,7 +268,7 @@ def collect(*, report: Path, spec: str) -> None:
 
 
 def _unit_options(chosen: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Move the options of the unit or frame deduplicator out of `given`, and return them."""
+    """Remove the options of the unit or frame deduplicator from `given`, and return them."""
     names = ["ticks", *map(frame_parameter, FRAME_OPTIONS)]
     moved = {name: value for name in names if (value := given.pop(name)) is not None}
     if given.pop("covered"):

@@ -1,4 +1,4 @@
-"""Choose the filter for a request: from a file, a preset, or sized for a window."""
+"""Choose the filter that options request: from a file, from a preset, or sized for a window."""
 
 import math
 import tomllib
@@ -19,7 +19,7 @@ def choice(
     *, spec: str | None, preset: str | None, window: int | None, fpr: float | None,
     span: str | None, tick: str | None, rate: float | None, when_full: str | None,
 ) -> tuple[Specification, int | None]:  # fmt: skip
-    """Return the filter for the given options, and its tick in nanoseconds, or None."""
+    """Return the requested filter, and its tick in nanoseconds (None for windows in insertions)."""
     length, period = nanoseconds("span", span) or None, nanoseconds("tick", tick) or None
     if window is None and fpr is None and rate is None:
         return with_span(named(spec, preset), length, period, when_full)
@@ -47,7 +47,7 @@ def named(spec: str | None, preset: str | None) -> Specification:
 
 
 def planned(path: str | None) -> tuple[Fraction | None, str | None]:
-    """Return the tick in seconds and the device from the ``plan`` table of a filter's file."""
+    """Read the tick in seconds and the device name from the ``plan`` table of a filter file."""
     if path is None:
         return None, None
     with open(path, "rb") as file:
@@ -62,27 +62,27 @@ def planned(path: str | None) -> tuple[Fraction | None, str | None]:
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[Specification, int | None]:
-    """Give a filter a window in real time; `span` and `tick` are in nanoseconds."""
+    """Return the filter with a window in real time, and its tick; all times are in nanoseconds."""
     if spec.timed:
         span_text = f"{spec.span:,} ticks"
         if tick is None and span is None:
             raise SpecificationError(f"a filter with a span of {span_text} needs --span or --tick")
         if tick is not None and span is not None:
             raise SpecificationError(
-                f"span cannot be combined with tick for a filter with a span of {span_text}"
+                f"--span cannot be combined with --tick for a filter with a span of {span_text}"
             )
         tick = tick or tick_of_span(span or 0, spec.span)
         return with_ticks(spec, when_full=when_full), tick
     if span is None:
         if tick is not None:
-            raise SpecificationError("tick needs a span")
+            raise SpecificationError("--tick needs --span")
         return with_ticks(spec, when_full=when_full), None
     tick = tick or default_tick(span)
     return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
 
 
 def with_ticks(spec: Any, **fields: Any) -> Specification:
-    """Give a ring without a span a time window, by adding specification fields."""
+    """Add the fields of a time window to the specification of a ring that counts insertions."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name in given:
         if spec.kind != "ring":
@@ -90,5 +90,5 @@ def with_ticks(spec: Any, **fields: Any) -> Specification:
         if spec.timed:
             raise SpecificationError(f"{name}: the filter already has a span of {spec.span} ticks")
         if "span" not in given:
-            raise SpecificationError(f"{name} needs a span")
+            raise SpecificationError(f"{name}: the filter has no span; give --span")
     return replace(spec, **given)

@@ -61,7 +61,7 @@ def _open(
 ) -> "Iterator[Board]":
     # Not `required` in click, so that the subcommands show their help without a port.
     if port is None:
-        raise click.UsageError("give --port, a serial port or sim")
+        raise click.UsageError("give --port: a serial port, or sim for a simulated board")
     from ..host import Board
 
     kind, _, name = port.partition(":")
@@ -89,8 +89,6 @@ def _simulated(spec: Any) -> Any:
 
 
 def _with_board(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that opens the board, calls a function, and prints the returned figures."""
-
     @click.pass_obj
     @wraps(function)
     def command(board: Opener, *, as_json: bool = False, **arguments: Any) -> None:
@@ -115,14 +113,13 @@ _query_class = options.count_option(
 
 
 def _window(board: "Board", window: str | None, query_class: int | None) -> int | None:
-    """Return the window or class of the queries, whichever the board's filter uses."""
     from ..replay.stream_times import query_window
 
     has_classes = board.spec.classes is not None
     if (window if has_classes else query_class) is not None:
-        wrong, right = ("window", "a class") if has_classes else ("class", "no class")
+        wrong, fact = ("window", "a class, not a window") if has_classes else ("class", "no class")
         raise click.ClickException(
-            f"--query-{wrong}: queries of the filter on {board.port} have {right}"
+            f"--query-{wrong}: a query of the filter on {board.port} has {fact}"
         )
     return query_class if window is None else query_window(board.spec, window, None)
 
@@ -262,7 +259,7 @@ def self_test(board: "Board") -> dict[str, Any]:
     "File with a secret of 32 hexadecimal digits, for siphash or the frame digest."
 )
 @click.option("--action", type=click.Choice(["count", "drop"]),
-              help="What to do with frames that were seen lately.")  # fmt: skip
+              help="What to do with duplicate frames.")  # fmt: skip
 @click.option("--fields", metavar="NAMES",
               help="Frame digest fields: tos, ttl, vlan, layer2, frame, or none.")  # fmt: skip
 @click.pass_obj
@@ -278,7 +275,9 @@ def configure(board: Opener, *, generation: int | None, **settings: str | None) 
       lately host --port sim:tiny configure --generation 10
     """
     if not (generation or any(settings.values())):
-        raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
+        raise click.UsageError(
+            "give at least one of --generation, --tick, --secret-file, --action and --fields"
+        )
     from ..golden.durations import time_seconds
     from ..golden.packets.comparison import HARDWARE_FIELDS, parse_fields
     from ..golden.packets.frame_actions import Action
@@ -362,17 +361,15 @@ def stream(
 
 
 def _parse(texts: tuple[str, ...], hashed: bool) -> list[Any]:
-    """Convert the KEY arguments to the keys that the board's methods accept."""
     try:
         return list(texts) if hashed else [int(text, 0) for text in texts]
     except ValueError:
         raise click.UsageError(
-            f"KEY: must be integers, or strings with --text, not {' '.join(texts)!r}"
+            f"KEY: must be an integer unless --text is given, not {' '.join(texts)!r}"
         ) from None
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
-    """Print `figures`; fail if they contain an error or mismatches."""
     if as_json:
         options.print_json(figures)
     else:
@@ -389,7 +386,7 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
     if wrong := figures.get("mismatches"):
         first = figures["first_mismatch"]
         raise CheckError(
-            f"{wrong} results differ from the golden model, first at operation {first}"
+            f"{wrong} results differ from the golden model; the first is at operation {first}"
         )
     if figures.get("interrupted"):
         raise click.exceptions.Exit(INTERRUPTED)

@@ -24,7 +24,7 @@ class Interrupts:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Exit the block on an interrupt; only for waits without side effects."""
+        """Leave the block on an interrupt. The block must only wait, without side effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:
@@ -35,7 +35,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Record interrupts in a block that polls for them; a second interrupt ends the block."""
+    """Record the first interrupt, for which the block polls; a second interrupt ends the block."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 

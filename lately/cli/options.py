@@ -1,4 +1,4 @@
-"""Options that several commands share, and their values."""
+"""Options that several commands share, and functions that convert option values."""
 
 import json
 import re
@@ -43,8 +43,6 @@ _NUMBER = re.compile(r"([-+.0-9_]{1,40}(?:[eE][-+]?[0-9]{1,2})?)(?:([kKMG])(i?))
 
 
 class _Number(click.ParamType):
-    """Number such as 1000, 1_000, 1e6, 10M or 64KiB."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         whole = isinstance(self, click.IntRange)
         if isinstance(value, str):
@@ -100,14 +98,11 @@ def listed_option(names: str, kind: str, text: str) -> Decorator:
 
 
 def choice_option(name: str, values: Sequence[str], text: str) -> Decorator:
-    """Declare an option with a choice of values; the first value is the default."""
     kind = click.Choice(values)
     return click.option(name, type=kind, default=values[0], show_default=True, help=text)
 
 
 def together(*options: Decorator) -> Decorator:
-    """Combine several options into one decorator."""
-
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -249,7 +244,7 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
             raise click.UsageError(f"{option}: must be a list such as 1-5 or 1,3, not {text!r}")
         span = range(int(ends[0]), int(ends[1]) + 1)
         if not 1 <= len(span) <= 100:
-            raise click.UsageError(f"{option}: a range must have 1 to 100 seeds, not {part!r}")
+            raise click.UsageError(f"{option}: the range {part!r} does not have 1 to 100 seeds")
         seeds.update(span)
     return sorted(seeds)
 

@@ -14,7 +14,7 @@ _FILES = "lately.cli.outputs"  # key in `ctx.meta` for the files on the command 
 
 
 class InputFile(click.Path):
-    """Input file, or - for standard input; no output may overwrite it."""
+    """Input file, or - for standard input. An output must not overwrite an input."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         with suppress(OSError, ValueError, AttributeError):
@@ -24,7 +24,7 @@ class InputFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """Output file; - is allowed if `standard`, and an input may be overwritten if `in_place`."""
+    """Output file; `standard` permits -, and `in_place` permits overwriting an input."""
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -71,7 +71,6 @@ def rereadable(inputs: Sequence[str]) -> bool:
 
 
 def content_source(path: str) -> str | int:
-    """Return a path, or the file descriptor of standard input for '-'."""
     return sys.stdin.fileno() if path == "-" else path
 
 
@@ -79,7 +78,7 @@ def _note(
     param: click.Parameter | None, ctx: click.Context | None, path: str, identity: object,
     role: str,
 ) -> None:  # fmt: skip
-    """Refuse a file that is given twice, unless it is only read, or written in place."""
+    """Refuse a file that is given twice, unless it is only read, or read and then replaced."""
     if param is None or ctx is None or identity is None:
         return
     name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name

@@ -28,7 +28,7 @@ class PacketFiles(NamedTuple):
 def packet_files(
     paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
 ) -> PacketFiles:
-    """Split the arguments IN... OUT; with `folder` or `dry_run`, there is no OUT."""
+    """Split the arguments IN... OUT; all are inputs if `folder` or `dry_run` is set."""
     context = click.get_current_context()
     inputs, outputs = list(paths), []
     if folder is None and not dry_run:
@@ -73,7 +73,7 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
 @contextmanager
 def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iterator[BinaryIO]:
-    """Open standard output, or a file, compressed according to its suffix."""
+    """Open standard output for '-', otherwise a file; its suffix selects the compression."""
     from ..golden.files import replace_file
     from ..stream_files import compressed
 
@@ -89,7 +89,7 @@ def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iter
 
 
 def rotated_name(path: str, number: int, time: int) -> str:
-    """Return a name like dumpcap's for output `number` of a series."""
+    """Add the file number (from 1) and the local time to a name, as dumpcap does."""
     from ..stream_files import ENDINGS
 
     root, ending = os.path.splitext(path)
@@ -100,7 +100,7 @@ def rotated_name(path: str, number: int, time: int) -> str:
 
 
 def nanoseconds(name: str, text: str | None) -> int:
-    """Convert the value of a time option to nanoseconds; 0 if the option is not given."""
+    """Convert the value of a time option to nanoseconds, or return 0 if the option is missing."""
     from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
@@ -109,7 +109,7 @@ def nanoseconds(name: str, text: str | None) -> int:
 def read_until(
     heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
 ) -> "Callable[[], Packets | None]":
-    """Wrap `read` so that it ends at an interrupt, or once there are `damages`."""
+    """Wrap `read` so that the stream ends at an interrupt, or as soon as `damages` has an entry."""
     begun = False
 
     def read_next() -> "Packets | None":

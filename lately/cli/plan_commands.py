@@ -166,7 +166,9 @@ def _requirement(
     limited = others["max_bits"] is not None or others["max_block_rams"] is not None
     sized = window is not None or span is not None
     if limited and sized == (fpr is not None):
-        raise click.UsageError("with --bits or --block-rams, give either --window or --fpr")
+        raise click.UsageError(
+            "with --bits or --block-rams, give either --fpr or a window (--window or --span)"
+        )
     if not limited and not sized:
         raise click.UsageError("give either --window, or --span with --rate")
     if not limited and fpr is None:
@@ -185,7 +187,7 @@ def _requirement(
     if wrap is not None and wrap.startswith("frames-"):
         if set(families) - set(FAMILIES):
             raise click.UsageError(
-                f"--wrap {wrap} needs one of these as --family: {', '.join(FAMILIES)}"
+                f"--wrap {wrap} needs a ring, so --family must be one of {', '.join(FAMILIES)}"
             )
         families = families or tuple(FAMILIES)
     required = Requirement(

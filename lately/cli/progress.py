@@ -32,7 +32,7 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a progress bar that disappears at the end; columns are rich's names or formats."""
+    """Show a progress bar during the block; `columns` are names listed below, or rich formats."""
     if not watched():
         yield _Unseen()
         return
@@ -70,7 +70,7 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """Show the progress of a stream; yield a function that takes a result and a fraction."""
+    """Show the progress of a stream; yield a function of the result and the completed fraction."""
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)
@@ -88,7 +88,7 @@ def replay_bar(
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show the progress of parallel jobs; yield a `campaigns.engine.Progress`."""
+    """Show the progress of parallel jobs; yield a `campaigns.engine.Progress` function."""
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
         tasks: dict[str, TaskID] = {}

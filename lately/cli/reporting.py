@@ -43,8 +43,8 @@ class CheckError(click.ClickException):
 class OneLineCommand(click.Command):
     """Command that reports every error in one line, and checks `rules` between its options.
 
-    A rule is also its message, such as "--by needs --scope same or other" or "--to cannot be
-    combined with --out-dir or --dry-run".
+    The text of a rule is also its error message, such as "--by needs --scope same or other" or
+    "--to cannot be combined with --out-dir or --dry-run".
     """
 
     def __init__(self, *args: Any, rules: Sequence[str] = (), **attributes: Any) -> None:
@@ -59,7 +59,7 @@ class OneLineCommand(click.Command):
             once = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
             if once and given.count(option) > 1:
                 raise click.UsageError(
-                    f"{option.opts[-1]} is given twice, but takes one value", ctx
+                    f"{option.opts[-1]} is given twice, but takes only one value", ctx
                 )
         for rule in () if ctx.resilient_parsing else self.rules:
             first, other = re.split(" needs | cannot be combined with ", rule)
@@ -121,7 +121,7 @@ class OneLineErrors(OneLineCommand, click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Report failed checks, each in one line, and fail if there are any."""
+    """Print one error line per failed check; the last line ends the command with status 1."""
     for line in lines[:-1]:
         _complain(line, CheckError.exit_code)
     if lines:
@@ -129,7 +129,6 @@ def fail_with(lines: Sequence[str]) -> None:
 
 
 def require(module: str, extra: str = "") -> None:
-    """Fail unless `module` is installed, and suggest the extra that installs it."""
     if find_spec(module) is None:
         raise click.ClickException(_lack(module, extra))
 
@@ -155,7 +154,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message of an expected error; None for a bug in the program."""
+    """Return the message of an expected error, or None for a bug in the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):
@@ -173,4 +172,4 @@ def _explain(error: Exception) -> str | None:
 
 def _lack(module: str, extra: str = "") -> str:
     homes = [name for name, (_, modules) in EXTRAS.items() if module in modules.split()]
-    return f"needs {module}: {install_hint(extra or [*homes, ''][0])}"
+    return f"{module} is not installed: {install_hint(extra or [*homes, ''][0])}"

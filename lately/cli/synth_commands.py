@@ -69,7 +69,9 @@ def synth(
     target = device(name)
     if placement_seed is not None:
         if not target.placed:
-            raise click.UsageError(f"--placement-seed has no effect: no tool can place {name}")
+            raise click.UsageError(
+                f"--placement-seed has no effect: no place-and-route tool supports {name}"
+            )
         flow["seed"] = placement_seed
     require("amaranth", "synth")
     flow |= {"target_mhz": clock, "directory": folder, "device": target}

@@ -165,7 +165,6 @@ def _environment() -> Any:
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Print rows as a table with their keys as header."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

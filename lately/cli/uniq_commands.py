@@ -90,7 +90,7 @@ def uniq(
         fields = None if field is None else tuple(map(int, field.split(",")))
     except ValueError:
         raise click.UsageError(
-            f"--field: must be a number or list such as 2 or 1,3, not {field!r}"
+            f"--field: must be a number such as 2, or a list such as 1,3, not {field!r}"
         ) from None
     key = LineKey(
         field=fields,

@@ -1,4 +1,4 @@
-"""Live view of a long run on a terminal: rate, repeats, false positives, fill."""
+"""Live view of a long run on a terminal: rate, repeats, false positives and fill ratios."""
 
 import time
 from collections import deque
@@ -27,9 +27,11 @@ _PERIOD = 0.1
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show a live view; yield a function that takes a result and the fraction done."""
+    """Show a live view; yield a function of the result so far and the completed fraction."""
     if not watched():
-        raise click.UsageError("--watch: standard error must be a terminal")
+        raise click.UsageError(
+            "--watch needs a terminal on standard error, and cannot be combined with --quiet"
+        )
     from rich.console import Console
     from rich.live import Live
 
@@ -51,8 +53,6 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
 
 @dataclass
 class View:
-    """View of a result, with sparklines of the recent rates and repeats."""
-
     name: str  # name of the stream
     things: str  # name of the items, such as packets
     repeats: str  # name of the counted repeats
@@ -120,7 +120,7 @@ def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
             yield "passed duplicates", f"{passed:,} of {duplicates:,}"
             yield "false positives", f"{measured} measured ({interval})"
         if result.mismatches is not None:
-            yield "RTL and golden", f"{result.mismatches:,} answers differ"
+            yield "RTL and golden", f"{result.mismatches:,} results differ"
         yield "bits set by segment", fill_text(model.fill_ratios())
 
     return View(name, "packets", "dropped", attrgetter("packets", "dropped", "seconds"), texts)

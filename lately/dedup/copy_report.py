@@ -1,4 +1,4 @@
-"""Report on duplicates: their distances, pairs of taps, rates over time and addresses."""
+"""Report on duplicates: distances, pairs of interfaces, rates over time and addresses."""
 
 import ipaddress
 import struct
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEPT = 1 << 18  # number of recent packets searched for repeats, plus `_MAX_TOGETHER`
 
-# Up to here every packet is counted. Each time the number doubles, the sampled share halves.
+# Up to here every packet is counted. Each time the number doubles, the sampled fraction halves.
 EXACT = 1 << 15
 BINS = 8  # histogram bins per decade of distance
 ALL_BINS = 13 * BINS  # bins, from 1 ns up; the last bin holds all greater distances
@@ -39,7 +39,7 @@ _NAMES = 1 << 16
 _ADDRESSES = {Version.IP4: (12, 4), Version.IP6: (8, 16)}
 _SHOWN = 10
 
-# Properties counted in pairs, the value in the earlier packet and in its duplicate; with headings.
+# Headings of the properties that are counted in pairs: the values of a packet and its duplicate.
 TITLES = {
     "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
     "mac": "Ethernet addresses",
@@ -50,7 +50,7 @@ _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], n
 
 
 class CopyReport:
-    """Counts repeats of packets; beyond `EXACT` packets, in a sample that is scaled up."""
+    """Counts repeated packets; beyond `EXACT` packets, it counts a sample and scales the counts."""
 
     def __init__(self, settings: Deduplication, names: list[str]) -> None:
         self._compared = settings.compared
@@ -123,7 +123,7 @@ class CopyReport:
 
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """Number of dropped packets by pairs of values, for each property in `TITLES`."""
+        """For each property in `TITLES`, the number of dropped packets per pair of values."""
         pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in TITLES}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
@@ -137,7 +137,7 @@ class CopyReport:
 
     @property
     def suggested_span(self) -> int | None:
-        """Span in nanoseconds that covers the nearest group of distances; None without a group."""
+        """Span in nanoseconds that covers the nearest group of distances, or None."""
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
         for end in range(1, 9 * BINS + 1):
@@ -207,7 +207,7 @@ def _gather(
 
 
 def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> None:
-    """Count equal rows; if there are too many distinct rows, forget rare ones."""
+    """Count equal rows; if the counter has too many distinct rows, remove the rarest."""
     if not len(rows):
         return
     rows = rows.reshape(len(rows), -1)
@@ -223,7 +223,6 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
 
 
 def html(figures: dict[str, Any], report: CopyReport) -> str:
-    """Build a self-contained HTML page from the figures of `lately dedup --json`."""
     span = figures["span_seconds"]
     distances = page_drawing(4, partial(_draw_distances, report=report, span=span))
     rates = page_drawing(3.4, partial(_draw_rates, report=report))

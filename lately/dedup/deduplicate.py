@@ -43,7 +43,7 @@ class ClockState(NamedTuple):
 
 
 class PacketClock:
-    """Measures the time elapsed up to each packet; packet times may be late or step back."""
+    """Measures the elapsed time at each packet, even if packet times are late or step back."""
 
     def __init__(self, span: int, silence: int) -> None:
         self._span = span
@@ -58,7 +58,6 @@ class PacketClock:
     # earlier time means that the clock was set back: `silence` elapses, and the time is the latest.
     # A gap longer than `silence` counts as `silence`.
     def follow(self, times: Times) -> Times:
-        """Return the elapsed nanoseconds at each packet; they never decrease."""
         elapsed = np.empty(len(times), np.int64)
         if (compiled := core()) is not None:
             times = np.ascontiguousarray(times)
@@ -86,8 +85,6 @@ class PacketClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Deduplication:
-    """Settings: what a duplicate is, and the filter that finds duplicates."""
-
     span: int  # nanoseconds for which a packet is remembered
     window: int  # maximum distance in packets at which a duplicate is dropped
     spec: FilterSpec  # filter with a span, see `lately.dedup.window.dedup_spec`
@@ -125,7 +122,7 @@ class DedupResult:
     shortened: int = 0  # packets for which the filter covered less than the span
     comments: int = 0  # comments in dropped pcapng packets
     drop_counts: int = 0  # lost packets reported in dropped pcapng packets
-    mismatches: int | None = None  # answers that differ between hardware and golden model
+    mismatches: int | None = None  # results that differ between hardware and golden model
     seconds: float = 0.0
 
     def figures(self) -> dict[str, Any]:
@@ -134,8 +131,6 @@ class DedupResult:
 
 
 class Judged(NamedTuple):
-    """Consecutive packets of a capture, each with a flag that is set if it is dropped."""
-
     start: int  # number of earlier packets
     packets: Packets
     digests: Digests
@@ -161,7 +156,7 @@ def deduplicate(
     jobs: int = 1,
     read: Callable[[], Packets | None] | None = None,
 ) -> DedupResult:
-    """Find the duplicate packets of a capture, and pass all packets to the outputs."""
+    """Find the duplicate packets of a capture, and pass all packets to every output."""
     began = time.perf_counter()
     with ExitStack() as stack:
         unit = stack.enter_context(_open_unit(settings))
@@ -241,7 +236,7 @@ class _Progress:
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
-                "time: more than 2**62 ns elapsed, because the clock steps back too often"
+                "time: more than 2**62 ns accumulated, because the clock stepped back too often"
             )
         ticks = elapsed // self._settings.tick
         codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)

@@ -21,7 +21,7 @@ class Findings:
     duplicates: int = 0  # packets with an earlier equal packet within the span and the window
     passed_duplicates: int = 0  # duplicates that were not dropped
     lost_uniques: int = 0  # dropped packets that are not duplicates
-    remembered: int = 0  # of those, packets with an equal packet slightly before the span
+    remembered: int = 0  # lost uniques with an equal packet slightly before the span
     fresh: int = 0  # packets of which the filter holds no trace
     expected: float = 0.0  # expected number of fresh packets lost, from the bits set in the filter
 

@@ -1,4 +1,4 @@
-"""Choose the filter for packets, whose window is limited in time and in packets."""
+"""Choose a filter whose window is limited both in time and in number of packets."""
 
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ RINGS = PlannedRing("gebf", generations=range(1, 15))
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
-    """Return a filter for packets, and its tick in nanoseconds; `span` is in nanoseconds."""
+    """Return a filter for packets, and its tick; `span` and the tick are in nanoseconds."""
     if span > MAX_SPAN:
         raise RequirementError(
             f"--span: must be at most {time_text(Fraction(MAX_SPAN, 10**9))}, "

@@ -20,7 +20,7 @@ _Opener = Callable[..., AbstractContextManager[BinaryIO]]
 
 
 class CaptureWriter:
-    """Writes the kept or the dropped packets of a capture, and everything between packets."""
+    """Writes the kept packets of a capture (or the dropped ones), and all data between packets."""
 
     def __init__(self, file: BinaryIO, *, dropped: bool = False) -> None:
         self._file = file
@@ -45,8 +45,6 @@ class CaptureWriter:
 
 
 class FolderWriter(ExitStack):
-    """Writes the kept packets of each input to a separate output."""
-
     def __init__(self, open_output: _Opener) -> None:
         super().__init__()
         self._open = open_output
@@ -66,8 +64,6 @@ class FolderWriter(ExitStack):
 
 
 class RotatingWriter(FolderWriter):
-    """Writes the kept packets to a series of complete captures."""
-
     def __init__(self, open_output: _Opener, size: int, time: int) -> None:
         super().__init__(open_output)
         self._size, self._time = size or _NO_LIMIT, time or _NO_LIMIT
@@ -104,7 +100,7 @@ class RotatingWriter(FolderWriter):
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:
-        """Write the bytes from `begin` to `end`, and remember headers for the next output."""
+        """Write the bytes from `begin` to `end`, and store headers for the next output."""
         packets = replace(judged.packets, begin=begin, end=end)
         self._writer(judged._replace(packets=packets))
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]

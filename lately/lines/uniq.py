@@ -40,7 +40,7 @@ class LineError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class LineKey:
-    """The part of a line that is its key; by default the whole line."""
+    """Selects the part of a line that is its key; by default, the whole line."""
 
     # Field numbers, counting from 1. Keys are equal if all their fields are equal.
     field: int | tuple[int, ...] | None = None
@@ -89,7 +89,7 @@ class LineKey:
         return words, keyed
 
     def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
-        """Return bytes, and the start (-1 without a key) and end of each line's key in them."""
+        """Return bytes, and the start (-1 for a missing key) and end of each key in these bytes."""
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may lack a newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
@@ -155,7 +155,7 @@ def field_spans(
 
 
 def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
-    """Return the digest of keys in a filter; each kind of key has a different digest."""
+    """Return the digest of keys in a filter; it differs between whole lines and parts of lines."""
     if key == LineKey():
         return KeyDigest.of(spec)
     return KeyDigest.of(spec, ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())
@@ -172,7 +172,7 @@ class UniqResult:
 
 
 class RecentLines:
-    """A filter of the keys of recent lines, within a window in lines or in time."""
+    """Remembers the keys of recent lines in a filter with a window in lines or in time."""
 
     def __init__(
         self, key: LineKey, *, window: int, fpr: float, span: int | None = None,
@@ -209,7 +209,7 @@ class RecentLines:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return which lines are repeated, and the number of lines without a key."""
+        """Return a mask of the repeated lines, and the number of lines without a key."""
         digests, keyed = self.key.digests(data, bounds, self._digest)
         times: tuple[NDArray[np.int64], ...] = ()
         if self._tick and not self._by_clock:
@@ -249,7 +249,7 @@ def uniq(
     repeats: bool = False, read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:  # fmt: skip
-    """Write the lines of streams without repeated lines, or only the repeated lines."""
+    """Copy the lines of streams without repeats, or only the repeats if `repeats` is set."""
     began = time.monotonic()
     due = began + SAVE_PERIOD
     result, sink = UniqResult(), _Output(output)
@@ -276,7 +276,7 @@ def uniq(
 def _batches(
     stream: StreamFile, read: Callable[[StreamFile, Any], int] | None, result: UniqResult
 ) -> Iterable[tuple[Bytes, NDArray[np.int64]]]:
-    """Yield complete lines as soon as they have arrived: bytes, and the starts of the lines."""
+    """Yield complete lines as soon as they have arrived, as bytes and the start of each line."""
     data, bounds = np.empty(_BUFFER, np.uint8), np.empty(_LINES + 1, np.int64)
     filled = 0
     while True:

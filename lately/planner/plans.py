@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def nearest(self) -> dict[str, Any] | None:
-        """Measured figures of the unit most similar to the chosen filter."""
+        """Measured area and clock of the unit that is most similar to the chosen filter."""
         spec, device = self.chosen.spec, self.requirement.device
         units = json.loads(Path(__file__).with_name("measured.json").read_text("utf-8"))
         same = [unit for unit in units if unit["family"] == spec.family]
@@ -159,7 +159,7 @@ def plan(
 
 
 def choose(requirement: Requirement) -> Any:
-    """Return the cheapest specification that meets a requirement; raises like `plan`."""
+    """Return the cheapest specification for a requirement. Raises the same errors as `plan`."""
     priced = cheapest(requirement)
     if not priced:
         raise RequirementError(_reason(requirement))
@@ -179,7 +179,7 @@ def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
 def _alternatives(
     pool: Iterable[PricedSpec], requirement: Requirement, count: int
 ) -> list[Candidate]:
-    """Return the cheapest filter, and other filters that are better in some other figure."""
+    """Return the cheapest filter, and others with less slack, lower latency or no moves."""
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
         spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
@@ -230,7 +230,7 @@ def _front(requirement: Requirement) -> list[Candidate]:
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
-    """Return the requirement with the lowest rate, or largest window, within its memory limits."""
+    """Return the requirement with the lowest rate, or largest window, that its limits permit."""
     if requirement.max_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)
     if window:
@@ -251,7 +251,7 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window that meets the other requirements, rounded down, or None."""
+    """Return the largest window, rounded down, for which a filter exists, or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]
@@ -272,7 +272,7 @@ def _reason(requirement: Requirement) -> str:
     if not requirement.able:
         unit = "insertions" if requirement.span is None else "time"
         options = (OPTIONS[name] for name in requirement.special)
-        wanted = " and ".join([f"a window of {unit}", *options])
+        wanted = " and ".join([f"a window in {unit}", *options])
         able = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
         families = " or ".join(requirement.families)
         if not able:
@@ -311,8 +311,8 @@ def _short_tick(requirement: Requirement) -> str | None:
     cycles = min(unit_profile(priced.spec).min_period for priced in fit)
     tick = Fraction(cycles) / Fraction(device.limit_mhz * 1e6)
     return (
-        f"tick: must be at least {time_text(tick)} on {device.name}, {cycles} clock cycles "
-        f"per tick, not {time_text(span.tick)}"
+        f"tick: must be at least {time_text(tick)} ({cycles} clock cycles) on {device.name}, "
+        f"not {time_text(span.tick)}"
     )
 
 
@@ -324,7 +324,7 @@ def _small_device(requirement: Requirement) -> str:
     unfit = cheapest(replace(requirement, device=replace(device, bram=1 << 62)))
     if unfit:
         best = min(unfit, key=lambda priced: priced.cost)
-        family, count = best.spec.family, f"{best.cost:,} of {device.bram:,} block RAMs"
+        family, count = best.spec.family, f"{best.cost:,} block RAMs, but {device.bram:,} exist"
         needed = f"the cheapest filter, of family {family}, needs {count}"
     else:
         specs = [priced.spec for priced in cheapest(replace(requirement, device=None))]
@@ -336,22 +336,23 @@ def _small_device(requirement: Requirement) -> str:
         }  # fmt: skip
         if device.family not in known:
             return (
-                f"device: must be one of {', '.join(sorted(known))} for {_filters(requirement)}, "
-                f"whose block RAM count is known only there, not {device.name}"
+                f"device: must be of family {' or '.join(sorted(known))} for "
+                f"{_filters(requirement)}, whose block RAM count is known only for these, "
+                f"not {device.name}"
             )
-        needed = "it needs more block RAMs than any unit can use"
+        needed = "a filter would need more block RAMs than a unit can use"
     window, lowest = largest_window(requirement), _lowest_rate(requirement)
     possible = [] if window is None else [f"a window of {window:,} at this rate"]
     if lowest is not None:
         possible.append(f"this window at a rate of {_rounded_up(lowest)}")
     nearest = " or ".join(possible) or "no window with this slack"
     wanted = requirement.text().split(" on ")[0]
-    return f"device: {device.name} cannot hold a {wanted}: {needed}; it holds {nearest}"
+    return f"device: {device.name} cannot hold a {wanted}: {needed}; it can hold {nearest}"
 
 
 def _filters(requirement: Requirement) -> str:
     kind = "" if requirement.any_size else "buildable "
-    return f"a {kind}filter of {_names(requirement.able)}"
+    return f"a {kind}filter of family {_names(requirement.able)}"
 
 
 def _names(families: tuple[PlannerFamily, ...]) -> str:
@@ -359,7 +360,6 @@ def _names(families: tuple[PlannerFamily, ...]) -> str:
 
 
 def _rounded_up(value: float) -> str:
-    """Format a value rounded up to three digits, so that a filter can meet the value."""
     text = f"{value:.3g}"
     return text if float(text) >= value else f"{value * 1.005:.3g}"
 

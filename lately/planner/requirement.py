@@ -46,7 +46,7 @@ class Span:
         _require(self.when_full in WHEN_FULL, "when-full", " or ".join(WHEN_FULL), self.when_full)
         tick = f"{float(self.tick):g} s"
         _require(self.tick > 0, "tick", "a time above 0", tick)
-        _require(self.ticks < TIME_LIMIT, "tick", f"at least the span / {TIME_LIMIT}", tick)
+        _require(self.ticks < TIME_LIMIT, "tick", "at least the span divided by 2**62", tick)
 
     @classmethod
     def of(
@@ -130,7 +130,7 @@ class Requirement:
 
     @property
     def max_memories(self) -> int | None:
-        """Maximum number of block RAMs or 16-kbit memories; None if unlimited."""
+        """Maximum number of block RAMs or 16-kbit memories, or None if unlimited."""
         limits = [self.max_block_rams, None if self.device is None else self.device.bram]
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -150,7 +150,7 @@ class Requirement:
 
     @property
     def longest_trace(self) -> int | None:
-        """Insertions after which no trace of a key may remain; None if the slack is unlimited."""
+        """Insertions after which no trace of a key may remain, or None for unlimited slack."""
         if self.slack is None or self.span is not None:
             return None
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
@@ -204,11 +204,11 @@ CONSTRAINTS: Mapping[str, str] = {
     # Values reached: rate, slack in windows, bits to zero per cycle.
     "rate": "rate {rate}",
     "slack": "slack {reached:.3g}",
-    "clearing": "not cleared in time",
+    "clearing": "segments are not cleared in time",
     # Mean number of stash entries, fraction of insertions without a free cell, cycles per access.
-    "stash": "{reached:.3g} in the stash",
-    "moves": "{rate} find no cell",
-    "sweep": "not swept in time",
+    "stash": "{reached:.3g} entries in the stash on average",
+    "moves": "{rate} of insertions find no free cell",
+    "sweep": "cells are not swept in time",
 }
 
 
@@ -303,12 +303,12 @@ class PlannerFamily:
         return best
 
     def min_slack(self, requirement: Requirement) -> float | None:
-        """Return the minimum slack at the required window; None if no filter has this window."""
+        """Return the minimum slack at the required window, or None if no filter has this window."""
         return 0.0
 
 
 def is_buildable(spec: Any, requirement: Requirement) -> bool:
-    """Return whether the hardware exists and meets its timing on the device."""
+    """Return whether hardware for the filter exists and meets its timing on the device."""
     if requirement.any_size:
         return True
     profile = unit_profile(spec, requirement.device)
@@ -320,7 +320,6 @@ def is_buildable(spec: Any, requirement: Requirement) -> bool:
 
 
 def is_in_time(spec: Any, requirement: Requirement) -> bool:
-    """Return whether the ticks of the span are long enough for hardware on the device."""
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return True

@@ -337,7 +337,6 @@ class PlannedRing(PlannerFamily):
     def _smaller(
         self, spec: FilterSpec, requirement: Requirement
     ) -> Iterator[tuple[str, int, Shape]]:
-        """Yield each field with its next smaller value, and the resulting shape."""
         size = spec.segment_blocks if spec.blocked else spec.cells
         block_bits = getattr(spec, "block_bits", 0)
         shape = Shape(spec.run, spec.window_generations, spec.parts, block_bits, 0, size)
@@ -392,7 +391,7 @@ def _aged(run: int, requirement: Requirement) -> int:
 
 
 def _generation(run: int, generations: int, requirement: Requirement) -> int | None:
-    """Return the insertions per generation; None if no generations are left for bursts."""
+    """Return the number of insertions per generation, or None if no number is suitable."""
     span, aged = requirement.span, _aged(run, requirement)
     # The last key in a span may retire the earliest keys.
     window = requirement.window if span is None else max(1, requirement.window - 1)

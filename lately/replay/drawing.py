@@ -1,4 +1,4 @@
-"""Draw with matplotlib in the style of this package: charts, and SVG for HTML pages."""
+"""Draw charts, and SVG for HTML pages, with matplotlib in the style of this package."""
 
 import io
 import os
@@ -54,7 +54,7 @@ Estimate = tuple[float, float, float]  # a value, and the bounds of its 95 % con
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a chart, or separate points if `marks`; `low` and `high` are intervals of `y`."""
+    """A line in a chart, or points with `marks`; `low` and `high` are bounds of intervals."""
 
     label: str
     x: Sequence[float]
@@ -117,7 +117,7 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
 
 
 def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") -> None:
-    """Write a figure; an SVG is made `small` and gets a description."""
+    """Write a figure to a file; an SVG file gets a description and is compacted by `small`."""
     form = Path(path).suffix.lower().removeprefix(".")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=form, dpi=90, metadata=dict.fromkeys(_METADATA[form]))
@@ -197,7 +197,6 @@ _GEOMETRY = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
 
 
 def small(svg: bytes, description: str = "") -> bytes:
-    """Return a smaller SVG that looks the same, with a description."""
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(svg)
     for metadata in root.findall(f"{{{_SVG}}}metadata"):

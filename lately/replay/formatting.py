@@ -13,12 +13,10 @@ _NOTHING = "\N{EN DASH}"
 
 
 def count_text(value: int | None) -> str:
-    """Format a count such as '328,521'; None becomes a dash."""
     return _NOTHING if value is None else f"{value:,}"
 
 
 def rate_text(rate: float | None) -> str:
-    """Format a rate as a percentage with three digits such as '2.27%'; None becomes a dash."""
     if rate is None:
         return _NOTHING
     percent = 100 * rate
@@ -26,7 +24,6 @@ def rate_text(rate: float | None) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Format the bounds of a rate such as '1.9% to 2.6%'; None becomes a dash."""
     return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
 
 
@@ -36,7 +33,6 @@ def seconds_text(seconds: float) -> str:
 
 
 def held(spec: Specification) -> str:
-    """Return what fills a filter's memory: 'bits set' or 'cells in use'."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 

@@ -34,13 +34,13 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key, and classifies each operation by it.
+    """Remembers the last insertion of every key, and classifies the operations on the key by it.
 
     In a ring that counts insertions, a key is guaranteed for `window_generations` shifts, and has
     no trace left after `ring_segments` shifts. In a ring with a span, a key is guaranteed for the
-    span, or as much of it as is still covered, and a trace remains while a segment of the key is
-    live. In a dictionary or timing filter, a key is guaranteed within the covered part of the
-    window, and has no trace left once its block is older than the window.
+    part of the span that is still covered, and a trace remains while a segment of the key is live.
+    In a dictionary or timing filter, a key is guaranteed within the covered part of the window, and
+    has no trace left once its block is older than the window.
     """
 
     def __init__(self, spec: Specification) -> None:
@@ -93,7 +93,7 @@ class Oracle:
         return self._judge(asked, previous, limits)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which keys the filter can report only as false positives, shape (n,)."""
+        """Return a mask of the keys that can be reported only as false positives, shape (n,)."""
         number = np.array([self.insertions + 1])
         moments = np.array([self.now]) if self._spec.timed else number - 1
         asked, limits = self._rows(number, moments), self._limits(None)
@@ -104,7 +104,7 @@ class Oracle:
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return rows: number, position (earlier insertions, or time), and generation or block."""
+        """Return rows of number, position (insertion count or time), and generation or block."""
         # In a ring, the generation is that of the previous insertion.
         each = self._spec.generation if self._ring else self._spec.block_units
         steps = (number - 2 if self._ring else moments) // each
@@ -133,15 +133,13 @@ class Oracle:
 
 
 class AgeLimits(NamedTuple):
-    """Maximum ages at which a key is guaranteed or may have left a trace."""
-
     elapsed: Any  # guaranteed up to this many insertions or ticks since its insertion
     age: Any  # guaranteed up to this many generations since then
     held: Any  # a trace may be left up to this many generations or blocks since then
 
 
 class LastInsertions:
-    """The last insertion of each `sortable` key: a row of integers that starts above 0."""
+    """Stores the last insertion of each `sortable` key as a row of integers, the first above 0."""
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None
@@ -179,7 +177,7 @@ class LastInsertions:
 def indices(
     known: NDArray[Any], values: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the indices of values among sorted `known` values, and which values are new."""
+    """Return the indices of values in the sorted `known` values, and a mask of new values."""
     index = np.searchsorted(known, values)
     new = index == len(known)
     new[~new] = known[index[~new]] != values[~new]

@@ -55,7 +55,7 @@ def picture(
     result: RunResult, path: str | os.PathLike[str], *,
     source: str | os.PathLike[str] | int | None = None,
 ) -> None:  # fmt: skip
-    """Draw the three plots side by side, as PNG or SVG by the suffix of `path`."""
+    """Draw the three plots side by side; the suffix of `path` selects PNG or SVG."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in ("png", "svg"):
         raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
@@ -275,7 +275,7 @@ def _distance_mark(axes: "Axes", result: RunResult, at: int, unit: str) -> Mark:
 
 
 def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return edges and counts up to the farthest repeat; edges are above 0, for a log scale."""
+    """Return bin edges (above 0, for a log scale) and counts up to the farthest repeat."""
     filled = np.flatnonzero(result.distances.sum(axis=1))
     stop = int(filled[-1]) + 1 if len(filled) else 1
     return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]

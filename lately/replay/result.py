@@ -38,8 +38,6 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first operation for which RTL and golden model give different verdicts."""
-
     index: int  # operation, counting from 0
     text: str  # key as in the trace
     key: int  # key as in the filter
@@ -59,8 +57,6 @@ _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
 @dataclass(kw_only=True)
 class Reported:
-    """Counts of the golden model's results, and of differences from the RTL."""
-
     spec: Any
     mismatches: int | None  # None without RTL
     first_mismatch: int | None = None  # operation, counting from 0
@@ -94,8 +90,8 @@ class Reported:
             return []
         names = " and ".join(_NAMES[name] for name in self.fields)
         return [
-            f"RTL and golden model differ in the {names} of {self.mismatches} answers; the first "
-            f"is operation {self.first_mismatch}"
+            f"RTL and golden model differ in the {names} of {self.mismatches} results; the first "
+            f"is at operation {self.first_mismatch}"
         ]
 
 
@@ -160,7 +156,7 @@ class RunResult:
         if self.first_mismatch is not None:
             first = self.first_mismatch
             failures.append(
-                f"RTL and golden model differ in {self.mismatches} verdicts; the first is "
+                f"RTL and golden model differ in {self.mismatches} verdicts; the first is at "
                 f"operation {first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
             )
@@ -169,7 +165,7 @@ class RunResult:
             cells = f"{self.memory_mismatches} {self.spec.cell_name}s"
             failures.append(f"RTL and golden model differ in {cells} of memory")
         for name, (rtl, golden) in self.counter_mismatches.items():
-            failures.append(f"counter {name}: {rtl} in RTL, {golden} in the golden model")
+            failures.append(f"counter {name} is {rtl} in the RTL, but {golden} in the golden model")
         if self.false_negatives and not self.decided:
             keys = f"{self.false_negatives} keys within the guaranteed window"
             failures.append(f"{keys} were not reported")
@@ -286,7 +282,7 @@ class RunResult:
 
 
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
-    """Return distance bin edges: four per octave, and the ends of window and slack, or span."""
+    """Return distance bin edges: four per octave, and the ends of window and slack, or of span."""
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window
     if spec.kind == "ring" and spec.timed:

@@ -37,8 +37,6 @@ Engine = Callable[[Any], AbstractContextManager[Any]]  # opens the unit for a sp
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Results and true answers for the records from operation `start` on."""
-
     start: int
     records: Sequence[Record]
     results: Results
@@ -62,7 +60,7 @@ def run(
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[JudgedRecords], None] | None = None,
 ) -> RunResult:  # fmt: skip
-    """Check and insert every key of a stream, and check every verdict."""
+    """Check and insert every key of a stream, and compare every verdict with the exact oracle."""
     options = options or RunOptions()
     limit, secret = options.limit, options.secret
     if limit is not None and limit < 1:
@@ -70,7 +68,7 @@ def run(
     clock = _clock(trace, spec, options.tick)
     asked = with_window(spec, options.query_window)
     if secret is not None and not spec.keyed:
-        raise SpecificationError("secret: only a filter with siphash uses a secret")
+        raise SpecificationError("secret: the filter uses no secret; its hash is not siphash")
     if spec.keyed and secret is None:
         secret = random_secret()
     check_table(spec, options.table, options.query_class)
@@ -106,7 +104,11 @@ def _clock(trace: Trace, spec: Specification, tick: int | None) -> TickCounter |
         return None
     require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
     if trace.time is None:
-        lack = "no times, only keys" if trace.format == "lines" else "no column of times (--time)"
+        lack = (
+            "no times, only keys"
+            if trace.format == "lines"
+            else "no time column; select it with --time"
+        )
         raise TraceError(f"span: {trace.name} has {lack}")
     return TickCounter(tick or 1)
 
@@ -219,7 +221,7 @@ class _Replay:
     def finish(self, seconds: float) -> RunResult:
         if self._clock is not None and not self._clock.begun:
             column = f"column {self._trace.time!r} of {self._trace.name}"
-            raise TraceError(f"span: {column} has no times")
+            raise TraceError(f"span: needs times, but {column} has none")
         self._course.mark(self.done, self.result.repeats)
         result = self.so_far(seconds)
         counters = self._golden.counters
@@ -241,7 +243,7 @@ class _Replay:
 
 
 class _Checkpoints:
-    """Checkpoints in a stream of unknown length; if there are too many, half are dropped."""
+    """Takes checkpoints in a stream of unknown length, and halves their number at a maximum."""
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden, self._oracle = golden, oracle
@@ -276,7 +278,7 @@ class _Checkpoints:
 
 
 def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
-    """Estimate from the first `count` records whether optimising the model is not worthwhile."""
+    """Estimate from the first `count` records whether a stream is too short for optimisation."""
     expected = count / trace.fraction if trace.fraction else math.inf
     return min(expected, limit or math.inf) <= _SHORT
 

@@ -18,12 +18,12 @@ from ..stream_files import TraceError
 
 
 def with_window(spec: Specification, window: int | None) -> Specification:
-    """Return the filter with a different query window, in insertions or ticks."""
+    """Return the specification with a different query window, in insertions or ticks."""
     if window is None:
         return spec
     name = "query_window"
     if spec.classes is not None:
-        raise SpecificationError(f"{name}: queries of this filter have classes, not windows")
+        raise SpecificationError(f"{name}: queries of this filter have a class, not a window")
     limit = spec.guaranteed_window
     require(
         1 <= window <= limit,

@@ -62,7 +62,7 @@ LOG_KEY = ("client", "method", "url")  # default key of an access log
 
 @dataclass
 class Rejects:
-    """Number of lines without a record, and examples: line number, from 1, and reason."""
+    """Counts lines without a valid record, and keeps examples: line number (from 1) and reason."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Trace(AbstractContextManager["Trace"]):
         self._text = text
         with whole(name, compression):
             if b"\0" in data.peek(1 << 12)[: 1 << 12]:
-                raise TraceError(f"{name}: not text: it starts with NUL bytes")
+                raise TraceError(f"{name}: must be text, but contains NUL bytes")
             yield from text
 
     def _open_capture(self) -> None:
@@ -127,7 +127,7 @@ class Trace(AbstractContextManager["Trace"]):
         from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
 
         if self.time is not None:
-            raise TraceError("time: must not be given for a capture, which has its own times")
+            raise TraceError("time: not needed for a capture, which has its own times")
         if len(self.key) > 1:
             raise TraceError(f"key: must be a single packet key, not {', '.join(self.key)}")
         self.key, self.time = self.key or (DEFAULT_KEY,), "time"
@@ -136,7 +136,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     def _open_log(self, lines: Iterator[str]) -> None:
         if self.time is not None:
-            raise TraceError("time: must not be given for an access log, which has its own times")
+            raise TraceError("time: not needed for an access log, which has its own times")
         for name in self.key:
             if name not in _LOG_FIELDS:
                 fields = ", ".join(_LOG_FIELDS)
@@ -159,7 +159,7 @@ class Trace(AbstractContextManager["Trace"]):
             others = tuple(column for column in header if column != self.time)
             self.key = ("key",) if "key" in header else others
             if len(self.key) != 1:
-                raise TraceError(f"key is missing; the columns of {self.name} are {columns}")
+                raise TraceError(f"give a key; the columns of {self.name} are {columns}")
         for option, column in [("key", column) for column in self.key] + [("time", self.time)]:
             if column is not None and column not in header:
                 raise TraceError(
@@ -178,7 +178,7 @@ class Trace(AbstractContextManager["Trace"]):
             yield from records
 
     def read(self, count: int) -> list[Record]:
-        """Return the next `count` records; fewer at the end, then none."""
+        """Return the next `count` records, or the remaining records at the end of the stream."""
         records = self._take(count)
         self.records += len(records)
         if not self.records and count:
@@ -252,7 +252,7 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
     if other:
         raise TraceError(
             f"{name} looks like {other}, not an access log, CSV or one key per line; "
-            "with the format 'lines', each line is a key"
+            "the format 'lines' reads each line as a key"
         )
     return "lines"
 
@@ -335,7 +335,7 @@ class _CsvRecords:
         return records
 
     def _plain(self, block: list[str]) -> list[Record] | None:
-        """Return the records of lines that hold one record each; None if a line does not."""
+        """Return one record per line, or None if a line does not hold exactly one record."""
         # A quoted field may continue on the next line.
         if '"' in block[-1]:
             return None
@@ -401,7 +401,6 @@ def _moments(texts: Sequence[str]) -> list[int | None]:
 
 
 def _nanoseconds(text: str) -> int | None:
-    """Convert seconds or an ISO 8601 text to nanoseconds exactly."""
     if not text:
         return None
     try:

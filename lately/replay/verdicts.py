@@ -1,4 +1,4 @@
-"""Table of verdicts, one row per operation, as CSV or Parquet."""
+"""Write a table of verdicts, one row per operation, as CSV or Parquet."""
 
 import csv
 import io
@@ -20,7 +20,6 @@ _GROUP_ROWS = 1 << 16  # minimum rows per Parquet row group; small groups are sl
 
 @contextmanager
 def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[JudgedRecords], None]]:
-    """Yield a function that appends verdicts to a CSV or Parquet file."""
     if form == "parquet":
         with _open_parquet(file) as sink:
             yield sink

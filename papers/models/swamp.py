@@ -43,7 +43,7 @@ class Swamp(KeyByKey):
     stores nothing else.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own.
-    Otherwise it is reported only if a key of the window has the same fingerprint. The window is
+    Otherwise it is reported only if a key in the window has the same fingerprint. The window is
     exact, with no slack.
     """
 

@@ -151,7 +151,7 @@ def test_clock_at_the_edge():
     with pytest.raises(LimitError) as caught:
         limit.check(257.1, "ecp5-25k-6")
     assert str(caught.value) == (
-        "clock: must be at most 257 MHz on ecp5-25k-6 (clock tree: a table), not 257.1"
+        "clock: must be at most 257 MHz on ecp5-25k-6 (clock tree: a table), not 257.1 MHz"
     )
 
 

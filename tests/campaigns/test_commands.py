@@ -100,7 +100,7 @@ def test_check(run, tmp_path):
     ("arguments", "message"),
     [
         (["--seeds", "x"], "--seeds: must be a list such as 1-5 or 1,3, not 'x'"),
-        (["--seeds", "1-1000"], "--seeds: a range must have 1 to 100 seeds, not '1-1000'"),
+        (["--seeds", "1-1000"], "--seeds: the range '1-1000' does not have 1 to 100 seeds"),
         (["--jobs", "2", "--scheduler", "a"], "--jobs cannot be combined with --scheduler"),
     ],
 )

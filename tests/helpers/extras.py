@@ -59,7 +59,7 @@ def runs(*texts, slow=False):
 
 def refused(module, extra, *texts):
     """Return promises to name the extra that is missing."""
-    hint = f"lately: error: needs {module}: pip install '.[{extra}]'"
+    hint = f"lately: error: {module} is not installed: pip install '.[{extra}]'"
     return [Promise(text, hint) for text in texts]
 
 

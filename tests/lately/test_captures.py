@@ -274,8 +274,8 @@ def test_cut_anywhere(tmp_path, content, monkeypatch):
             for other in ((1, 4), (2, 5), (3, 4), (543, 1))
         ),
         (pcap(RECORDS) + b"\xff" * 16, "invalid record length (byte 1,751, packet "),
-        (section()[:8] + b"\1\2\3\4" + section()[12:], "order magic of the section: 01 02 03"),
-        (section()[:24] + b"\0\0\0\0", "the two lengths of the block differ"),
+        (section()[:8] + b"\1\2\3\4" + section()[12:], "magic in the section header: 01 02 03"),
+        (section()[:24] + b"\0\0\0\0", "the lengths at both ends of the block differ"),
         (section()[:4] + b"\x18\0\0\0" + section()[8:], "invalid block length 24"),
         (SIMPLE + b"\6\0\0\0\x0d\0\0\0" + bytes(9), "invalid record length (byte "),
         (SIMPLE + b"\6\0\0\0\x10\0\0\0" + bytes(8), "invalid record length (byte "),
@@ -461,7 +461,7 @@ def test_capture_as_a_stream(tmp_path):
     assert records(write(tmp_path, SIMPLE), format="capture")[0] == result
     cut, trace = records(write(tmp_path, gzip.compress(pcap(RECORDS))[:-4]))
     assert cut == result
-    assert trace.rejects.examples == [(6, "incomplete gzip data, or other data after it")]
+    assert trace.rejects.examples == [(6, "gzip data is incomplete, or other data follows it")]
     simple = section() + interface() + block(3, b"\3\0\0\0abc")
     assert [time for _, time in records(write(tmp_path, simple))[0]] == [None]
 
@@ -475,8 +475,8 @@ def test_capture_as_a_stream(tmp_path):
         ),
         ({"key": "bytes:1:0"}, r"key: must be one of digest"),
         ({"key": "digest,ip-id"}, r"key: must be a single packet key, not digest, ip-id"),
-        ({"time": "when"}, r"time: must not be given for a capture, which has its own times"),
-        ({"format": "lines"}, r"not text: it starts with NUL bytes"),
+        ({"time": "when"}, r"time: not needed for a capture, which has its own times"),
+        ({"format": "lines"}, r"must be text, but contains NUL bytes"),
     ],
 )
 def test_capture_wrong(tmp_path, options, message):

@@ -201,7 +201,7 @@ def raises(error):
     ("cause", "message"),
     [
         (MemoryError(), "not enough memory"),
-        (ModuleNotFoundError(name="amaranth"), "needs amaranth: pip install '.[sim]'"),
+        (ModuleNotFoundError(name="amaranth"), "amaranth is not installed: pip install '.[sim]'"),
         (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
         (SpecificationError("two\nlines"), "two lines"),
     ],

@@ -226,7 +226,7 @@ def test_an_option_with_one_value_is_given_once(path, parsed):
         again = [name, name] if entry.is_flag else [f"{short}{value}" if short != name else
                                                   f"{name}={value}", name, value]  # fmt: skip
         many = entry.is_flag or entry.multiple
-        expected = "" if many else f"lately: error: {name} is given twice, but takes one value (see"
+        expected = "" if many else f"lately: error: {name} is given twice, but takes only one value"
         error = parsed(path, again)
         assert error.startswith(expected), again
         assert "given twice" in error or many

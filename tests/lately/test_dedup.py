@@ -208,7 +208,7 @@ def test_too_many_steps(tmp_path):
     """What passes at steps does not overflow."""
     settings = what_for(MAX_SPAN, 12, 1e-3)
     path = write(tmp_path, timed_capture([(time << 61, 1) for time in 4 * (1, 0)]))
-    with pytest.raises(TraceError, match=r"^time: more than 2\*\*62 ns elapsed, because"):
+    with pytest.raises(TraceError, match=r"^time: more than 2\*\*62 ns have elapsed, because"):
         run(path, settings)
 
 
@@ -442,7 +442,7 @@ def test_taps_of_what_they_cannot_write(tmp_path):
         taps(Taps(), capture)
     with (
         CaptureReader(write(tmp_path, pcap([(0, b"")], link=RAW))) as capture,
-        pytest.raises(TraceError, match="vlan needs Ethernet frames, not link type 101"),
+        pytest.raises(TraceError, match="--vlan needs Ethernet frames, not link type 101"),
     ):
         taps(Taps(vlan=1), capture)
 

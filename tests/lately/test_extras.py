@@ -130,7 +130,7 @@ def test_hint_names_an_extra_with_the_module(monkeypatch):
         missing = ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
         monkeypatch.setattr(run, "callback", Mock(side_effect=missing))
         line = CliRunner().invoke(main, ["run", "-", "--preset", "tiny"]).stderr
-        hint = rf"lately: error: needs {module}: pip install (?:'\.\[(\w+)\]'|\.)\n"
+        hint = rf"lately: error: {module} is not installed: pip install (?:'\.\[(\w+)\]'|\.)\n"
         (extra,) = re.findall(hint, line)
         homes = map(extras.normal, homes_of_modules[module])
         assert extras.installed(filter(None, [extra])) & set(homes), module

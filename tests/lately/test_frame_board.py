@@ -70,7 +70,7 @@ def test_clear_waits_until_it_is_performed():
     board = Registers({0x14: 0}, states=[1, 1, 0])
     board.clear()
     assert (board.written, board.states) == ([(0x14, 1 << 2)], [])
-    with pytest.raises(HostError, match=r"^port: the board did not complete a clear$"):
+    with pytest.raises(HostError, match=r"^port: the board did not complete the clear$"):
         Registers({0x14: 0}, states=[1] * 1000).clear()
 
 

@@ -262,7 +262,9 @@ def test_self_test(boards, monkeypatch):
 
     monkeypatch.setattr(Board, "perform", falsify)
     message = lately(board.port, "self-test", status=1)
-    assert message.endswith("1 results differ from the golden model, first at operation 1000")
+    assert message.endswith(
+        "1 results differ from the golden model; the first is at operation 1000"
+    )
 
 
 # The line
@@ -485,11 +487,13 @@ def test_interrupted_exchange_is_resumed(boards):
 def test_board_with_another_filter(boards):
     board = boards()
     other = dataclasses.replace(SPEC, seed=5)
-    digests = f"digest {SPEC.fingerprint.hex()}, not digest {other.fingerprint.hex()}"
-    message = f"the filter on the board is {digests}$"
+    digests = (
+        f"{SPEC.fingerprint.hex()}, not the given filter with digest {other.fingerprint.hex()}"
+    )
+    message = f"the board has a filter with digest {digests}$"
     with pytest.raises(HostError, match=message):
         connect(board, spec=other)
-    message = rf"{SPEC.fingerprint.hex()}\) is not a preset; give --spec$"
+    message = f"{SPEC.fingerprint.hex()}, which is not a preset; give --spec$"
     with pytest.raises(HostError, match=message):
         connect(board, spec=None)
 
@@ -655,8 +659,8 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
 
 WRONG = {
     "query 1048576": "keys: must be below 2**20",
-    "query seven": "KEY: must be integers, or strings with --text, not 'seven'",
-    "configure": "give --generation, --tick, --secret-file, --action or --fields",
+    "query seven": "KEY: must be an integer unless --text is given, not 'seven'",
+    "configure": "give at least one of --generation, --tick, --secret-file, --action and --fields",
     "configure --tick 1ms": "period: the board at ",
     "configure --action drop": "does not process frames",
     "configure --generation 4000000000": "not 4000000000",

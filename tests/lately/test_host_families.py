@@ -134,7 +134,9 @@ def test_what_the_board_has_not(host, spec):
     if spec.kind != "dictionary":
         refused.append((lambda: host.remove([1]), "remove: the board at .* cannot remove keys"))
     if not spec.timed:
-        refused.append((lambda: host.configure(period=500), "period: the board at .* has no span"))
+        refused.append(
+            (lambda: host.configure(period=500), "period: the board at .* has no time window")
+        )
     if spec.classes is None:
         refused.append((lambda: host.decide_by(None), "table: the board at .* has no classes"))
     for refuse, message in refused:

@@ -309,7 +309,7 @@ def test_interfaces_wrong(tmp_path, monkeypatch):
         assert "none-such: No such device" in refusal(out, "-i", "none-such")
         for names in ("lo", "lo"), ("any", "lo"):
             message = refusal(out, *(word for name in names for word in ("-i", name)))
-            expected = "names must differ, and 'any' must be the only name, not "
+            expected = "must be different names, or only 'any', not "
             assert expected + ", ".join(names) in message
     monkeypatch.delattr("socket.AF_PACKET")
     with pytest.raises(TraceError, match="--interface needs Linux"):

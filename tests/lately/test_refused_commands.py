@@ -37,13 +37,13 @@ CLASSES = replace(PartitionedTimingSpec(window=40, hashes=3, cells=512), classes
 FIELDS = "fields: must be none or any of tos, ttl, vlan, layer2, frame, no-ch"
 TUNNEL = "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, such as"
 NUMBER = "must be a number above 0 and a unit (ns, us, ms, s, min"
-EDITCAP = "convert it: editcap -F pcap IN OUT"
+EDITCAP = "convert it with editcap -F pcap IN OUT"
 
 MESSAGES = {
     "": {
         "fly": "No such command 'fly'. (see 'lately --help')",
         "list filters": "...'filters' is not one of ",
-        "show --preset two-lanes --device ecp5-85k-8": "--device supports only filters with one ",
+        "show --preset two-lanes --device ecp5-85k-8": "--device needs a filter with one ",
         "show --preset tiny --spec a.toml": "--spec cannot be combined with --preset",
         "tap one.pcap out --encapsulate gre --vlan 7":
         "--vlan cannot be combined with --encapsulate",
@@ -64,16 +64,16 @@ MESSAGES = {
         "keys --preset huge": "preset: unknown 'huge'; ",
         "keys --window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1.",
         "keys --engine golden --out-dir keys": "out-dir: must be a directory, not the file keys",
-        "keys --engine golden --watch": "--watch: standard error must be a terminal",
+        "keys --engine golden --watch": "--watch needs a terminal on standard error",
         "keys --engine golden --secret-file secret --preset tiny":
-        "secret: only a filter with siphash uses a secret",
+        "secret: the filter uses no secret; its hash is not siphash",
         "keys --engine golden --secret-file word --preset siphash-tiny":
         "word: must contain 32 hexadecimal digits",
         "keys --span 50": f"span: {NUMBER}",
         "keys --span 1s --tick x": f"tick: {NUMBER}",
         "keys --span 0.5ns": "span: must be a whole number of nanoseconds, not '0.5 ns'",
-        "keys --tick 1ms": "tick needs a span",
-        "keys --when-full shorten": "when_full needs a span",
+        "keys --tick 1ms": "--tick needs --span",
+        "keys --when-full shorten": "when_full: the filter has no span; give --span",
         "keys --rate 5": "--rate needs --span (see 'lately run --help')",
         "keys --span 1s --rate 5": "--rate needs --fpr (see 'lately run --help')",
         "keys --span 1s --when-full x": "Invalid value for '--when-full': 'x' is not one",
@@ -99,10 +99,10 @@ MESSAGES = {
         "--dry-run": "IN is missing",
         "- one.pcap out": "standard input cannot be combined with other inputs",
         "one.pcap none out": "none: No such file",
-        "in.snoop out": f"...it is snoop; {EDITCAP}",
-        "in.erf out": f"...it is ERF; {EDITCAP}",
-        "one.pcap in.snoop out": f"...it is snoop; {EDITCAP}",
-        "one.pcap in.erf out": f"...it is ERF; {EDITCAP}",
+        "in.snoop out": f"...its format is snoop; {EDITCAP}",
+        "in.erf out": f"...its format is ERF; {EDITCAP}",
+        "one.pcap in.snoop out": f"...its format is snoop; {EDITCAP}",
+        "one.pcap in.erf out": f"...its format is ERF; {EDITCAP}",
         "one.pcap - --rotate-time 1s": "--rotate-size and --rotate-time require a regular ",
         "one.pcap fifo --rotate-time 1s": "--rotate-size and --rotate-time require a regular ",
         "one.pcap out --rotate-size=0MB": "Invalid value for '--rotate-size'",
@@ -137,12 +137,12 @@ MESSAGES = {
         "keys --fpr 0": "Invalid value for '--fpr'",
         "keys --fpr 2": "Invalid value for '--fpr'",
         "keys --span soon": f"span: {NUMBER}",
-        "keys --field 1,x": "--field: must be a number or list such as 2 or 1,3, not '1,x'",
+        "keys --field 1,x": "--field: must be a number such as 2, or a list such as 1,3, not",
         "keys --field 1,0": "field: must be between 1 and 2147483647, not 0",
         "keys --field 1 --delimiter ::": "delimiter: must be one byte, not b'::'",
         "keys --regex (": "regex: not a valid regular expression: missing )",
         "missing.log": "missing.log: No such file or directory",
-        "keys --watch": "--watch: standard error must be a terminal",
+        "keys --watch": "--watch needs a terminal on standard error",
         "bad.gz": "bad.gz: damaged gzip data",
     },
     "plan": {
@@ -152,22 +152,22 @@ MESSAGES = {
         "--window 9 --fpr 0.1 --family bloom": "family: must be one of apbf, apbbf, gebf, blocked-"
         "gebf, window-dictionary, partitioned-timing, timed-timing, not bloom",
         "--window 9 --fpr 0.1 --remove --family apbf":
-        "family: must be window-dictionary for a window of insertions and removal, not apbf",
+        "family: must be window-dictionary for a window in insertions and removal, not apbf",
         "--span 2ms --rate 1k --fpr 0.1 --wrap frames-8 --family timed-timing":
-        "--wrap frames-8 needs one of these as --family: apbf, apbbf, gebf, blocked-gebf (see",
+        "--wrap frames-8 needs a ring, so --family must be one of apbf, apbbf, gebf, blocked-gebf",
         "--window 9 --fpr 0.1 --plot x.jpg": "--plot: must end in .svg or .png or .pdf, not 'x",
-        "--bits 5": "with --bits or --block-rams, give either --window or --fpr",
-        "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --window or --f",
+        "--bits 5": "with --bits or --block-rams, give either --fpr or a window (--window or",
+        "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either ",
         "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
         "--bits 30 --window 2000 --family gebf":
-        "bits: 30 is too few for a buildable filter of gebf with a window of 2,000",
+        "bits: 30 is too few for a buildable filter of family gebf with a window of",
         "--block-rams 1 --fpr 0.01 --family gebf":
-        "block-rams: 1 is too few for a buildable filter of gebf with a rate of 0.01",
+        "block-rams: 1 is too few for a buildable filter of family gebf with a rate of",
         "--window 1e6 --fpr 0.01 --device ice40-up5k --out new.toml --family blocked-gebf":
         "device: ice40-up5k cannot hold",
     },
     "export": {
-        "--preset tiny": "give --name, the module name (see 'lately export --help')",
+        "--preset tiny": "give --name, the name of the module (see 'lately export --help')",
         "--name 'a b'": "name: must begin with a letter and contain only letters, digits and "
         "single "
         "underscores, not 'a b'",

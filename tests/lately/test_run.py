@@ -421,8 +421,8 @@ def test_query_window(streams, spec):
 
 
 DIFFER = "RTL and golden model differ in"
-ANSWERS = "of 1 answers; the first is operation"
-COUNTER = r"counter {}: \d+ in RTL, \d+ in the golden model"
+ANSWERS = "of 1 results; the first is at operation"
+COUNTER = r"counter {} is \d+ in the RTL, but \d+ in the golden model"
 KEPT, STAMPS = ROOMY, COUNTED
 FAULTS = [
     (SMALL, {"cells": [(0, 1, 2), (3, 0, 7)]},
@@ -430,8 +430,8 @@ FAULTS = [
     *((TIMED, {"counters": {name: 1}}, [COUNTER.format(name)])
       for name in ("operations", "insertions", "hits", "shifts", "shortened", "overfilled")),
     (TIMED, {"status": [70, 4000], "seen": [71], "cells": [(0, 1, 2)]},
-     ["RTL and golden model differ in 1 verdicts; the first is operation 71.*",
-      "RTL and golden model differ in the statuses of 2 answers; the first is operation 70",
+     ["RTL and golden model differ in 1 verdicts; the first is at operation 71.*",
+      "RTL and golden model differ in the statuses of 2 results; the first is at operation 70",
       "RTL and golden model differ in 1 bits of memory"]),
     *((KEPT, {field: [17]}, [f"{DIFFER} the ages and statuses {ANSWERS} 17"])
       for field in ("age", "status")),
@@ -460,7 +460,7 @@ def test_hardware_that_differs(stream):
     assert (first.index, first.text) == (4321, lines[4321])
     assert first.key == int(from_spec(SMALL).key_words(lines[4321])[0])
     assert first.rtl is not first.golden
-    text = r"RTL and golden model differ in 2 verdicts; the first is operation 4321, key '\d+' \(0x"
+    text = r"RTL and golden model differ in 2 verdicts; the first is at operation 4321, key '\d+' "
     assert re.match(text, result.failures()[0])
 
 
@@ -548,12 +548,12 @@ WRONG = [
     (TIMED, {"tick": 0}, "tick: must be at least 1 ns for a span, not 0$"),
     (SMALL, {"tick": 5}, "tick: the filter's window counts insertions, not time$"),
     *((any_preset(name), {"secret": SECRET},
-       "secret: only a filter with siphash uses a secret$")
+       "secret: the filter uses no secret; its hash is not siphash$")
       for name in ("tiny", "timing-counted-tiny")),
     (COUNTED, {"table": 2}, "table: the filter has no classes$"),
     (TWO, {}, "the filter has 2 classes and needs a table$"),
     (TWO, {"table": 1, "query_window": 20},
-     "query_window: queries of this filter have classes, not windows$"),
+     "query_window: queries of this filter have a class, not a window$"),
     (TWO, {"table": 1, "query_class": 2}, "query_class: must be below 2, not 2$"),
     (replace(COUNTED, classes=1), {"table": 1},
      r"table: shape must be \(1, 42, 1\) for this filter, not \(2, 42, 1\)$"),
@@ -578,8 +578,8 @@ def test_wrong_options(streams):
     [
         ("\n", SMALL, "no text lines"),
         ("a\nb\n", TIMED, r"span: .* has no times, only keys$"),
-        ("key,n\na,1\n", TIMED, r"span: .* has no column of times \(--time\)$"),
-        ("key,time\na,\n", TIMED, r"span: column 'time' of .* has no times$"),
+        ("key,n\na,1\n", TIMED, r"span: .* has no time column; select it with --time$"),
+        ("key,time\na,\n", TIMED, r"span: needs times, but column 'time' of .* has none$"),
         ("key,time\na,soon\n", TIMED, r".*; 1 lines were rejected \(line 2: not a time: 'soon'\)$"),
     ],
 )

@@ -178,8 +178,8 @@ def test_text_that_is_read(tmp_path, case):
 REFUSED = {
     "empty": (b"", "no text lines"),
     "blank": (b"\n \r\n\t\n", "no text lines"),
-    "NULs": (b"\0" * 9, "not text: it starts with NUL bytes"),
-    "UTF-16": ("a\nb\n".encode("utf-16"), "not text: it starts with NUL bytes"),
+    "NULs": (b"\0" * 9, "must be text, but contains NUL bytes"),
+    "UTF-16": ("a\nb\n".encode("utf-16"), "must be text, but contains NUL bytes"),
     "gzip without its end": (gzip.compress(b"a\n" * 99)[:-9], "damaged gzip data: "),
     "gzip, cut": (gzip.compress(bytes(range(1, 100)))[:40], "damaged gzip data: "),
     "gzip, damaged": (b"\x1f\x8b\x08" + bytes(9), "damaged gzip data: "),

@@ -50,14 +50,14 @@ def test_tick_of_a_filter_that_has_ticks():
 @pytest.mark.parametrize(
     ("spec", "times", "fields", "message"),
     [
-        (COUNTED, (None, MS), {}, r"tick needs a span"),
-        (COUNTED, (None, None), SHORTEN, r"when_full needs a span"),
+        (COUNTED, (None, MS), {}, r"--tick needs --span"),
+        (COUNTED, (None, None), SHORTEN, r"when_full: the filter has no span"),
         (TIMED, (None, None), {}, r"a filter with a span of 400 ticks needs --span or --tick"),
         (
             TIMED,
             (MS, MS),
             {},
-            r"span cannot be combined with tick for a filter with a span of 400 ticks",
+            r"--span cannot be combined with --tick for a filter with a span of 400 ticks",
         ),
         (TIMED, (MS, None), SHORTEN, r"when_full: the filter already has a span of"),
         (COUNTED, (MS, None), {"when_full": "wait"}, r"when_full: must be one of shorten, overf"),

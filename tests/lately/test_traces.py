@@ -293,7 +293,7 @@ COLUMNS = r"k.csv \('when, who, what'\)"
 WRONG = [
     ("keys", b"PK\x03\x04", {}, "must be text, uncompressed or compressed with .* lz4, not zip"),
     ("log", COMMON, {"key": "client,ip"}, "key: must be one of client, user, .* not 'ip'"),
-    ("log", COMMON, {"time": "when"}, "time: must not be given for an access log"),
+    ("log", COMMON, {"time": "when"}, "time: not needed for an access log"),
     ("log", "a\nb\n", {"format": "log"},
      r"no NCSA common .* lines; 2 lines were rejected \(line 1: not an"),
     ("k.csv", "when,who,what\n1,2,3\n", {"key": "key"},
@@ -301,7 +301,7 @@ WRONG = [
     ("k.csv", "when,who,what\n1,2,3\n", {"key": "who", "time": "then"},
      f"time: must be a column of .*{COLUMNS}, not 'then'"),
     ("k.csv", "when,who,what\n1,2,3\n", {},
-     "key is missing; the columns of .* are 'when, who, what'"),
+     "give a key; the columns of .* are 'when, who, what'"),
     ("k.csv", "", {}, "no CSV header: the first line is empty"),
     ("k.csv", "\n", {}, "no CSV header: the first line is empty"),
     ("k.csv", "key\n", {}, "no CSV rows with a key in 'key'"),
