@@ -1,21 +1,21 @@
 """Command line of the campaigns: `python -m campaigns`."""
 
 import inspect
+import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lately.cli.options import json_option, print_json
-from lately.cli.progress import parallel_bar
-from lately.cli.reporting import OneLineCommand, OneLineErrors, fail_with
+from lately.cli.options import count_option, json_option, print_json
+from lately.cli.progress import parallel_bar, progress_bar, quiet, watched
+from lately.cli.reporting import OneLineCommand, OneLineErrors, fail_with, require
 from lately.cli.tables import print_table
 
 from .engine import Campaign, Record, complete, key, read
 from .options import options_of, workers
-from .prove import prove
 from .registry import CAMPAIGNS
 from .soak import waves
 
@@ -30,7 +30,7 @@ def main() -> None:
     """Measure, prove and attack the filters."""
     from amaranth.hdl import UnusedElaboratable
 
-    # Units are built only to read their limits.
+    # Units are built only to read their limits, and some proofs need only a component of a unit.
     warnings.simplefilter("ignore", UnusedElaboratable)
 
 
@@ -71,7 +71,17 @@ def command(campaign: Campaign, *, checked: bool) -> click.Command:
         with parallel_bar("Reading the sources", "points") as progress:
             done = complete([(campaign, points, path)], progress=progress, **values)
         (records,) = done.records
-        show(campaign, records, as_json)
+        if as_json:
+            print_json([{"point": record.point, "result": record.result} for record in records])
+        elif campaign.rows is not None:
+            print_table(campaign.rows(records))
+        else:
+            # Lists and objects are too long for a table.
+            print_table([
+                {"point": campaign.label(record.point)}
+                | {k: v for k, v in record.result.items() if not isinstance(v, dict | list)}
+                for record in records
+            ])  # fmt: skip
         failures = done.failures
         for record in records:
             lines = [*campaign.wrong(record.result)]
@@ -89,20 +99,6 @@ def command(campaign: Campaign, *, checked: bool) -> click.Command:
     )
 
 
-def show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
-    if as_json:
-        print_json([{"point": record.point, "result": record.result} for record in records])
-    elif campaign.rows is not None:
-        print_table(campaign.rows(records))
-    else:
-        # Lists and objects are too long for a table.
-        print_table([
-            {"point": campaign.label(record.point)}
-            | {k: v for k, v in record.result.items() if not isinstance(v, dict | list)}
-            for record in records
-        ])  # fmt: skip
-
-
 def worse(campaign: Campaign, now: Record, before: Record | None) -> Iterator[str]:
     renew = f"renew the baseline: python -m campaigns run {campaign.name}"
     if before is None:
@@ -117,7 +113,61 @@ def worse(campaign: Campaign, now: Record, before: Record | None) -> Iterator[st
         yield from campaign.worse(now.result, before.result)
 
 
-main.add_command(prove)
+@main.command("prove", short_help="Prove the properties that the hardware promises.")
+@click.argument("patterns", nargs=-1, metavar="[PROOF]...")
+@count_option("--jobs", None, "Number of proofs to run in parallel.  [default: cores]")
+@click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
+@json_option
+def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
+    r"""Run formal proofs, by default all of them, on small units.
+
+    Proofs are unbounded unless stated otherwise: they hold for all inputs
+    and for all time. Cover checks after each proof show that it is not
+    vacuous; they report the number of cycles to the covered state.
+    Names may contain the wildcards * and ?.
+
+    \b
+    Examples:
+      python -m campaigns prove
+      python -m campaigns prove --list
+      python -m campaigns prove 'guarantee*' --jobs 1 --json
+    """
+    require("amaranth", "synth")
+    from lately.sim.proofs import catalogue as proofs
+
+    chosen = proofs.select(patterns)
+    if list_proofs:
+        if as_json:
+            print_json([proof.name for proof in chosen])
+        else:
+            for proof in chosen:
+                click.echo(f"{proof.name}\n    {proof.statement}\n    Of: {proof.design}.\n")
+        return
+    goals = list(proofs.with_goals(chosen))
+    with progress_bar("{task.description}", "bar", "count") as bar:
+        task = bar.add_task("proofs", total=len(goals))
+
+        def note(record: proofs.ProofRecord) -> None:
+            bar.update(task, advance=1, description=record.proof.name)
+            if not (watched() or quiet()):  # In a log, a minute without output looks like a hang.
+                click.echo(f"{record.proof.name}: {record.status}", err=True)
+
+        records = proofs.prove(goals, jobs=jobs or os.cpu_count() or 1, progress=note)
+    if as_json:
+        print_json(proofs.to_dict(records))
+    else:
+        print_table([
+            {"proof": record.proof.name, "status": record.status, "how": record.proof.method,
+             "frames": record.depth, "seconds": f"{record.seconds:.1f}"}
+            for record in records
+        ])  # fmt: skip
+    fail_with([
+        ": ".join(filter(None, [record.proof.name, record.status, record.advice]))
+        for record in records
+        if not record.proven
+    ])  # fmt: skip
+
+
 main.add_command(waves)
 for campaign in CAMPAIGNS.values():
     run.add_command(command(campaign, checked=False))

@@ -64,12 +64,12 @@ def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
     return {
         WAYS[0]: from_spec(spec),
         WAYS[1]: from_spec(replace(spec, seed=other)),
-        WAYS[2]: _keyed(replace(spec, hash="siphash"), random),
+        WAYS[2]: _keyed(spec, random),
     }
 
 
-def _keyed(spec: Spec, random: np.random.Generator) -> Model:
-    model = from_spec(spec)
+def _keyed(spec: Spec, random: np.random.Generator, **changes: Any) -> Model:
+    model = from_spec(replace(spec, hash="siphash", **changes))
     model.rekey(_secret(random))
     model.clear()
     return model
@@ -78,10 +78,6 @@ def _keyed(spec: Spec, random: np.random.Generator) -> Model:
 def _secret(random: np.random.Generator) -> int:
     # Reproducible. A real secret must come from secrets.randbits(128).
     return int.from_bytes(random.bytes(16), "little")
-
-
-def _chosen(spec: FilterSpec) -> ChosenKeys:
-    return ChosenKeys(Layout.of(spec, True).hash)
 
 
 def _missed(model: Model, keys: Words, window: int) -> int:
@@ -106,7 +102,15 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
             model.insert(others)
             # Start a new generation, so that no shift occurs while the chosen keys are inserted.
             model.shift()
-        chosen = covering_keys(spec, models[WAYS[0]].ring_position, strangers, random)
+        key_hash = Layout.of(spec, True).hash
+        forger = ChosenKeys(key_hash)
+        position = models[WAYS[0]].ring_position
+        functions = [(position + index) % key_hash.functions for index in range(spec.run)]
+        at_once = STATE_BITS // sum(field.bits for field in key_hash.fields)
+        chosen = np.concatenate([
+            forger.with_cells_of(strangers, functions[first : first + at_once], random)
+            for first in range(0, spec.run, at_once)
+        ])[:, 0]  # fmt: skip
         for way, model in models.items():
             yield _forged(name, way, model, strangers, chosen)
 
@@ -118,20 +122,6 @@ def _forged(name: str, way: str, model: Model, strangers: Words, chosen: Words, 
     cost = f"{len(chosen) // STRANGERS} insertions per stranger"
     missed = int((~model.query(chosen, *now)).sum())
     return _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
-
-
-def covering_keys(
-    spec: FilterSpec, position: int, strangers: Words, random: np.random.Generator
-) -> Words:
-    chosen = _chosen(spec)
-    key_hash = Layout.of(spec, True).hash
-    functions = [(position + index) % key_hash.functions for index in range(spec.run)]
-    at_once = STATE_BITS // sum(field.bits for field in key_hash.fields)
-    keys = [
-        chosen.with_cells_of(strangers, functions[first : first + at_once], random)
-        for first in range(0, len(functions), at_once)
-    ]
-    return np.concatenate(keys)[:, 0]
 
 
 def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -170,9 +160,8 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
-    chosen, key_hash = _chosen(spec), Layout.of(spec, True).hash
-    model = from_spec(spec)
-    keys = []
+    key_hash, model = Layout.of(spec, True).hash, from_spec(spec)
+    keys, forger = [], ChosenKeys(key_hash)
     for generation in range(spec.ring_segments):
         # Cells of a segment stay set through all generations in which it is written.
         numbers = np.arange(spec.generation) + generation * spec.generation
@@ -184,7 +173,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
         wanted = {
             (model.ring_position + index) % key_hash.functions: indices for index in range(spec.run)
         }
-        keys.append(chosen.with_indices(wanted, random)[:, 0])
+        keys.append(forger.with_indices(wanted, random)[:, 0])
         model.shift()
     return np.concatenate(keys)
 
@@ -194,7 +183,8 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
     for name in FORGED:
         spec = replace(preset(name), key_bits=WIDE)
         keys = random_keys(random, spec.window, WIDE)
-        asked = keys[-min(queries, spec.window) :] ^ _chosen(spec).kernel()[0]
+        difference = ChosenKeys(Layout.of(spec, True).hash).kernel()[0]
+        asked = keys[-min(queries, spec.window) :] ^ difference
         strangers = random_keys(random, len(asked), WIDE)
         for way, model in _ways(spec, random).items():
             model.insert(keys)
@@ -269,27 +259,25 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
     To keep the search short, keys come from a small subspace, which the attacker does not know.
     """
+    name = "1000"
     for bits in FOLDED:
-        trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
+        trials = []
+        for _ in range(TRIALS):
+            seed = int(random.integers(1 << 63))
+            spec = replace(dictionary_preset(name), key_bits=WIDE, seed=seed)
+            draw = _narrow_keys(spec, bits, random)
+            model: Model = from_spec(spec)
+            difference, asked = _find_difference(model, draw)
+            others, strangers = draw(spec.window), draw(queries)
+            model.insert(others)
+            rates = (model.query(each).mean() for each in (strangers, others ^ difference))
+            trials.append((*rates, asked, _missed(model, others, model.guaranteed_window)))
         usual, attacked, asked, missed = (sum(figures) for figures in zip(*trials, strict=True))
         yield _gain(
-            f"dictionary-1000, fold of {bits} bits", WAYS[1], REPORTED, usual / TRIALS,
+            f"dictionary-{name}, fold of {bits} bits", WAYS[1], REPORTED, usual / TRIALS,
             attacked / TRIALS, f"{asked / TRIALS:,.0f} queries before, on average",
             folded_bits=bits, queries=asked / TRIALS, false_negatives=missed,
         )  # fmt: skip
-
-
-def _use_difference(
-    bits: int, queries: int, random: np.random.Generator
-) -> tuple[float, float, int, int]:
-    spec = replace(dictionary_preset("1000"), key_bits=WIDE, seed=int(random.integers(1 << 63)))
-    draw = _narrow_keys(spec, bits, random)
-    model: Model = from_spec(spec)
-    difference, asked = _find_difference(model, draw)
-    others, strangers = draw(spec.window), draw(queries)
-    model.insert(others)
-    usual, attacked = model.query(strangers).mean(), model.query(others ^ difference).mean()
-    return float(usual), float(attacked), asked, _missed(model, others, model.guaranteed_window)
 
 
 def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable[[int], Words]:
@@ -331,7 +319,7 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
     asked = random_keys(random, queries, spec.key_bits)
     models = _ways(spec, random)
     del models[WAYS[0]]
-    models["siphash, re-keyed"] = _keyed(replace(spec, hash="siphash", rekey=True), random)
+    models["siphash, re-keyed"] = _keyed(spec, random, rekey=True)
     for way, model in models.items():
         model.insert(np.tile(stream, 2))
         reported = asked[model.query(asked)]
@@ -357,8 +345,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
         unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
         others, crowd = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
-        keyed = from_spec(replace(spec, hash="siphash"), secret=_secret(random))
-        models: dict[str, Model] = {"h3, seed known": from_spec(spec), "siphash": keyed}
+        models: dict[str, Model] = {WAYS[0]: from_spec(spec), WAYS[2]: _keyed(spec, random)}
         for way, model in models.items():
             figures: list[float] = []
             more: Run = {}

@@ -20,7 +20,7 @@ from lately.golden.files import write_json
 from lately.hdl.verilog import TOP
 from lately.sim.bench.coverage import missed
 from lately.sim.bench.runner import COUNTS, FUNCTIONAL
-from lately.sim.bench.runs import SEED, UNITS, PlannedUnit
+from lately.sim.bench.runs import SEED, UNITS
 
 TARGET = 95.0
 """Percentage of the reachable lines and toggles that must be reached in every unit."""
@@ -100,20 +100,6 @@ def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
     return counted
 
 
-def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
-    for name in (FUNCTIONAL, COUNTS):
-        (directory / name).unlink(missing_ok=True)
-    outcomes = unit.run("verilator", directory, unit.sentences, seed=SEED, coverage=True)
-    counts, verilog = directory / COUNTS, (directory / "top.v").read_text()
-    situations = json.loads((directory / FUNCTIONAL).read_text("utf-8"))
-    points = read_points(counts.read_text("latin-1"), verilog)
-    return {
-        "failed": [name for name, passed in outcomes.items() if not passed],
-        "situations": len(situations),
-        "missed": missed(situations),
-    } | tally(points, getattr(unit.spec, "hash", "h3"))
-
-
 def passed(figures: dict[str, Any]) -> bool:
     enough = all(figures[kind].percent >= TARGET for kind in ("lines", "toggles"))
     return enough and not figures["failed"] and not figures["missed"]
@@ -139,7 +125,19 @@ def main(directory: Path = Path("build/coverage")) -> int:
     with parallel_bar("benches", "units") as progress:
         for name, unit in chosen.items():
             progress(len(units), len(chosen), {name: ("bench", 0.0)})
-            units[name] = measure(unit, directory / name)
+            folder = directory / name
+            for counted in (FUNCTIONAL, COUNTS):
+                (folder / counted).unlink(missing_ok=True)
+            outcomes = unit.run("verilator", folder, unit.sentences, seed=SEED, coverage=True)
+            situations = json.loads((folder / FUNCTIONAL).read_text("utf-8"))
+            counts, verilog = folder / COUNTS, (folder / "top.v").read_text()
+            units[name] = {
+                "failed": [sentence for sentence, held in outcomes.items() if not held],
+                "situations": len(situations),
+                "missed": missed(situations),
+            }
+            points = read_points(counts.read_text("latin-1"), verilog)
+            units[name] |= tally(points, getattr(unit.spec, "hash", "h3"))
     report(units)
     path = directory / "coverage.json"
     rows = {

@@ -73,9 +73,6 @@ class Campaign:
     def state(self) -> dict[str, Any]:
         return state(self.packages, self.tools)
 
-    def identify(self, point: Point) -> dict[str, Any]:
-        return self.state() if self.identity is None else self.identity(point)
-
 
 def mismatches(result: Result) -> list[str]:
     count = result["mismatches"]
@@ -87,12 +84,13 @@ def sources(packages: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
-        folders = [Path(spec.origin).parent] if spec and spec.origin else []
-        for folder in folders:
-            for path in sorted(Path(folder).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    content = hashlib.sha256(path.read_bytes()).hexdigest()
-                    digest.update(f"{package}/{path.relative_to(folder)} {content}\n".encode())
+        if spec is None or spec.origin is None:
+            continue
+        folder = Path(spec.origin).parent
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                digest.update(f"{package}/{path.relative_to(folder)} {content}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -138,6 +136,7 @@ def _line(record: Record) -> str:
 class _File:
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
+        self.campaign, self.points = campaign, points
         self._label, self._path = campaign.label, path
         records = read(path) if path.exists() else []
         self._known = {self._label(record.point): record for record in records}
@@ -146,7 +145,8 @@ class _File:
         for point in points:
             label = self._label(point)
             try:
-                self.present[label] = campaign.identify(point)
+                identity = campaign.identity
+                self.present[label] = identity(point) if identity else campaign.state()
             except LatelyError as error:
                 self.failures.append(f"{label}: {error}")
 
@@ -173,9 +173,8 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    records: list[
-        list[Record]
-    ]  # of each campaign's points, in their order; failed points have none
+    # Of each campaign's points, in their order; failed points have none.
+    records: list[list[Record]]
     failures: list[str] = field(default_factory=list)  # one line for each failed point
     measured: int = 0  # number of points measured in this run
     known: int = 0  # number of points with an earlier result
@@ -198,8 +197,9 @@ def complete(
     refused, known = len(failures), 0
     calls: list[tuple[_File, str, Point]] = []
     orders: list[_Order] = []
-    for (campaign, points, _), file in zip(work, files, strict=True):
-        for point in points:
+    for file in files:
+        campaign = file.campaign
+        for point in file.points:
             label = campaign.label(point)
             if file.find(point) is not None and not anew:
                 known += 1
@@ -242,8 +242,8 @@ def complete(
         for file in files:
             file.arrange()
     records = [
-        [record for point in points if (record := file.find(point)) is not None]
-        for (_, points, _), file in zip(work, files, strict=True)
+        [record for point in file.points if (record := file.find(point)) is not None]
+        for file in files
     ]
     measured = len(calls) - (len(failures) - refused)
     return Outcome(records, sorted(failures), measured, known)

@@ -1,15 +1,21 @@
 """Compares the speed of the golden models with filters of other libraries."""
 
+import ctypes
 import math
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,7 +29,10 @@ from lately.golden import (
     PartitionedTimingFilter,
     SlidingFilter,
     WindowDictionary,
+    c_header,
 )
+from lately.golden.spec import BlockedGEBFSpec, GEBFSpec
+from lately.golden.spec.ring import GuardedEpochSpec
 
 from .engine import Campaign, Point, Records, Result
 from .options import select
@@ -39,16 +48,15 @@ LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "p
              "cachetools": "cachetools"}  # fmt: skip
 """Modules whose filters are measured if they are installed, and their distributions."""
 
-Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
-"""Checks and inserts keys, one at a time."""
+Check = Callable[[Iterable[Any]], Iterable[Any]]
+"""Checks and inserts the argument of each call, a key or a batch of keys, and yields its answer."""
 
 
 @dataclass(frozen=True)
 class Contestant:
     name: str
     call: str  # format of the keys, one of `FORMS`
-    # Returns memory in bits (None if exact), and a step whose answers have shape (n,).
-    build: Callable[[], tuple[int | None, Step]]
+    build: Callable[[], tuple[int | None, Check]]  # returns memory in bits, None if exact
     share: int = 1  # it processes only the first 1/share of the keys
     window: int = 0  # of the filter, if it is longer than that of the stream
     touched: Callable[[], int] | None = None  # returns the words of memory that a key touches
@@ -68,6 +76,8 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
 """Functions that convert keys, shape (n,), to the argument of a filter before timing starts."""
+
+BATCHES = ("batch", "list of str", "Arrow strings")  # forms whose calls have many keys
 
 
 @dataclass(frozen=True)
@@ -92,16 +102,14 @@ def draw_stream(count: int, window: int, seed: int) -> KeyStream:
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
     count = max(1, len(stream.keys) // contestant.share)
-    form = FORMS[contestant.call]
-    batches = [
-        form(stream.keys[start : min(start + batch, count)]) for start in range(0, count, batch)
-    ]
-    bits, step = contestant.build()
+    keys, repeated = stream.keys[:count], stream.repeated[:count]
+    form, several = FORMS[contestant.call], contestant.call in BATCHES
+    batches = [form(keys[start : start + batch]) for start in range(0, count, batch)]
+    bits, check = contestant.build()
     began = time.process_time()
-    answers = [step(some) for some in batches]
+    answers = [*check(batches if several else chain.from_iterable(batches))]
     seconds = time.process_time() - began
-    seen = np.concatenate([np.asarray(answer, np.bool_) for answer in answers])
-    repeated = stream.repeated[:count]
+    seen = np.concatenate(answers) if several else np.array(answers)
     fresh = ~repeated & (np.arange(count) >= 2 * max(stream.window, contestant.window))
     return {
         "memory_bits": bits,
@@ -154,7 +162,7 @@ def ours(window: int, bits: int) -> list[Contestant]:
     texts = ("str", "list of str", *(["Arrow strings"] if find_spec("pyarrow") else []))
     every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in texts}
     return [
-        Contestant(name, call, partial(_model, build, call), 1 if call == "batch" else 4,
+        Contestant(name, call, partial(_model, build), 1 if call == "batch" else 4,
                    windows.get(name, 0), partial(touched, build))
         for call, builds in every.items()
         for name, build in builds.items()
@@ -173,11 +181,10 @@ def touched(build: Callable[[], Any]) -> int:
     return int(model.spec.ring_segments * (1 if joint else model.spec.parts))
 
 
-def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
+def _model(build: Callable[[], Any]) -> tuple[int, Check]:
     model = build()
     check = model.check_and_insert
-    several = call in ("batch", "list of str", "Arrow strings")
-    return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
+    return model.storage_bits, lambda calls: (check(argument) for argument in calls)
 
 
 # Other libraries
@@ -196,8 +203,8 @@ def peers(window: int, bits: int) -> list[Contestant]:
         Contestant("fastbloom_rs, two", "signed int", partial(_two_fastblooms, window, rate), 4),
         Contestant("probables, RotatingBloomFilter", "bytes", partial(_rotating, window, rate), 20),
         Contestant("cachetools, LRUCache", "int", partial(_cache, window), 20),
-        Contestant("dict and deque", "int", partial(_counted, window), 4),
-        Contestant("OrderedDict", "int", partial(_ordered, window), 4),
+        Contestant("dict and deque", "int", lambda: (None, partial(_counted, window)), 4),
+        Contestant("OrderedDict", "int", lambda: (None, partial(_ordered, window)), 4),
     ]
     return [peer for peer in every if peer.name.split(",")[0] not in missing()]
 
@@ -206,117 +213,94 @@ def missing() -> list[str]:
     return [name for name in LIBRARIES if find_spec(name) is None]
 
 
-def _counted(window: int) -> tuple[None, Step]:
+def _counted(window: int, keys: Iterable[int]) -> Iterator[bool]:
     last: dict[int, int] = {}
     order: deque[int] = deque()
-    now = 0
-
-    def step(keys: list[int]) -> list[bool]:
-        nonlocal now
-        seen = []
-        for key in keys:
-            seen.append(key in last)
-            last[key] = now
-            order.append(key)
-            now += 1
-            if now > window:
-                old = order.popleft()
-                if last[old] == now - window - 1:
-                    del last[old]
-        return seen
-
-    return None, step
+    for now, key in enumerate(keys):
+        yield key in last
+        last[key] = now
+        order.append(key)
+        if now >= window:
+            old = order.popleft()
+            if last[old] == now - window:
+                del last[old]
 
 
-def _ordered(window: int) -> tuple[None, Step]:
+def _ordered(window: int, keys: Iterable[int]) -> Iterator[bool]:
     last: OrderedDict[int, None] = OrderedDict()
-
-    def step(keys: list[int]) -> list[bool]:
-        seen = []
-        for key in keys:
-            seen.append(key in last)
-            last[key] = None
-            last.move_to_end(key)
-            if len(last) > window:
-                last.popitem(last=False)
-        return seen
-
-    return None, step
+    for key in keys:
+        yield key in last
+        last[key] = None
+        last.move_to_end(key)
+        if len(last) > window:
+            last.popitem(last=False)
 
 
-def _cache(window: int) -> tuple[None, Step]:
+def _cache(window: int) -> tuple[None, Check]:
     from cachetools import LRUCache
 
     last: Any = LRUCache(window)
 
-    def step(keys: list[int]) -> list[bool]:
-        seen = []
+    def check(keys: Iterable[int]) -> Iterator[bool]:
         for key in keys:
-            seen.append(key in last)
+            yield key in last
             last[key] = None
-        return seen
 
-    return None, step
+    return None, check
 
 
-def _two_rblooms(window: int, rate: float) -> tuple[int, Step]:
+def _two_rblooms(window: int, rate: float) -> tuple[int, Check]:
     from rbloom import Bloom
 
-    young, old = Bloom(window, rate), Bloom(window, rate)
-    filled = 0
+    filters = Bloom(window, rate), Bloom(window, rate)
 
-    def step(keys: list[int]) -> list[bool]:
-        nonlocal young, old, filled
-        seen = []
+    def check(keys: Iterable[Any]) -> Iterator[bool]:
+        young, old = filters
+        filled = 0
         for key in keys:
-            seen.append(key in young or key in old)
+            yield key in young or key in old
             if filled == window:
                 young, old = old, young
                 young.clear()
                 filled = 0
-            young.add(key)
             filled += 1
-        return seen
+            young.add(key)
 
-    return 2 * young.size_in_bits, step
+    return 2 * filters[0].size_in_bits, check
 
 
-def _two_fastblooms(window: int, rate: float) -> tuple[int, Step]:
+def _two_fastblooms(window: int, rate: float) -> tuple[int, Check]:
     from fastbloom_rs import FilterBuilder
 
-    young, old = (FilterBuilder(window, rate).build_bloom_filter() for _ in range(2))
-    filled = 0
+    filters = [FilterBuilder(window, rate).build_bloom_filter() for _ in range(2)]
 
-    def step(keys: list[int]) -> list[bool]:
-        nonlocal young, old, filled
-        seen = []
+    def check(keys: Iterable[int]) -> Iterator[bool]:
+        young, old = filters
+        filled = 0
         for key in keys:
-            seen.append(young.contains_int(key) or old.contains_int(key))
+            yield young.contains_int(key) or old.contains_int(key)
             if filled == window:
                 young, old = old, young
                 young.clear()
                 filled = 0
-            young.add_int(key)
             filled += 1
-        return seen
+            young.add_int(key)
 
-    return 2 * 8 * len(young.get_bytes()), step
+    return 2 * 8 * len(filters[0].get_bytes()), check
 
 
-def _rotating(window: int, rate: float) -> tuple[int, Step]:
+def _rotating(window: int, rate: float) -> tuple[int, Check]:
     from probables import BloomFilter, RotatingBloomFilter
 
     model = RotatingBloomFilter(est_elements=window, false_positive_rate=rate, max_queue_size=2)
 
-    def step(keys: list[bytes]) -> list[bool]:
-        seen = []
+    def check(keys: Iterable[bytes]) -> Iterator[bool]:
         for key in keys:
-            seen.append(model.check(key))
+            yield model.check(key)
             model.add(key, force=True)
-        return seen
 
     half = BloomFilter(est_elements=window, false_positive_rate=rate)
-    return 2 * half.number_bits, step
+    return 2 * half.number_bits, check
 
 
 def longest_calls(window: int) -> dict[str, float]:
@@ -494,4 +478,160 @@ STREAM = Campaign(
         for record in records
         for number, part in enumerate(record.result["parts"], 1)
     ],
+)
+
+
+# A window of Boost filters
+
+BOOST_FILTERS = 5  # number of Boost filters in a window: four full generations, and the current one
+WINDOWS = (20_000, 10**6, 10**7)
+BITS = {0.01: (18.0, 15.7, 9), 0.001: (28.0, 21.3, 12)}
+"""By rate: bits per key of Boost and the blocked ring, then bits per key and hashes of the GEBF."""
+
+CheckBatch = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
+
+_SIZE = ctypes.c_size_t
+_FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
+_SINGLE = """\
+#include "ring.h"
+static ring_filter filter;
+void start(void) { ring_init(&filter); }
+void single(const uint64_t *keys, size_t count, uint8_t *seen) {
+    for (size_t i = 0; i < count; i++) {
+        seen[i] = (uint8_t)ring_check_and_insert(&filter, keys[i]);
+    }
+}
+"""
+
+
+def boost_include() -> str | None:
+    folders = [os.environ.get("BOOST_INCLUDE", ""), "/usr/include", "/usr/local/include"]
+    return next((path for path in folders if path and Path(path, "boost/bloom.hpp").exists()), None)
+
+
+def _compiled(compiler: str, source: Path, *options: str) -> ctypes.CDLL:
+    with TemporaryDirectory() as folder:
+        library = Path(folder, "library.so")
+        subprocess.run([compiler, *_FLAGS, *options, str(source), "-o", library], check=True)
+        return ctypes.CDLL(str(library))
+
+
+def _check(function: Callable[..., None], *model: ctypes.c_void_p) -> CheckBatch:
+    def check(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        seen = np.empty(len(keys), np.bool_)
+        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (keys, seen))
+        function(*model, next(pointers), _SIZE(len(keys)), next(pointers))
+        return seen
+
+    return check
+
+
+def boost(window: int, bits_per_key: float) -> tuple[int, CheckBatch]:
+    source = Path(__file__).with_name("rolling_filter.cpp")
+    library = _compiled("g++", source, "-std=c++17", f"-I{boost_include()}")
+    library.rolling_new.restype = ctypes.c_void_p
+    library.rolling_bits.restype = _SIZE
+    generation = -(-window // (BOOST_FILTERS - 1))
+    sizes = (_SIZE(generation), _SIZE(BOOST_FILTERS), _SIZE(int(window * bits_per_key)))
+    model = ctypes.c_void_p(library.rolling_new(*sizes))
+    return library.rolling_bits(model), _check(library.rolling_check_and_insert, model)
+
+
+def single(spec: GuardedEpochSpec) -> tuple[int, CheckBatch]:
+    with TemporaryDirectory() as folder:
+        Path(folder, "ring.h").write_text(c_header.header(spec, "ring"), "utf-8")
+        (source := Path(folder, "single.c")).write_text(_SINGLE, "utf-8")
+        library = _compiled("gcc", source, "-std=c99", f"-I{folder}")
+    library.start()
+    return spec.memory_bits, _check(library.single)
+
+
+def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, CheckBatch]]:
+    per_key, gebf_bits, hashes = BITS[rate]
+    blocked = BlockedGEBFSpec(
+        window=window, epochs=4, hashes=8, bits=int(window * per_key), block_bits=256
+    )
+    gebf = GEBFSpec(window=window, epochs=6, hashes=hashes, bits=int(window * gebf_bits))
+    every: dict[tuple[str, str], tuple[int, CheckBatch]] = {}
+    if boost_include():
+        name = f"Boost, {BOOST_FILTERS} filters, `fast_multiblock32`"
+        every[name, "C++, one key"] = boost(window, per_key)
+    names = {BlockedGEBF: "`BlockedGEBF`, k = 8, B = 256", GEBF: f"`GEBF`, k = {hashes}"}
+    for kind, spec in ((BlockedGEBF, blocked), (GEBF, gebf)):
+        model = kind.from_spec(spec)
+        every[names[kind], "Python, batch"] = spec.memory_bits, model.check_and_insert
+    every[names[BlockedGEBF], "C, one key"] = single(blocked)
+    return every
+
+
+def rolling_points(*, keys: int = 2_000_000, rounds: int = 7, seed: int = 1) -> list[Point]:
+    return [
+        {"window": window, "rate": rate, "keys": keys, "rounds": rounds, "seed": seed}
+        for window in WINDOWS
+        for rate in BITS
+    ]
+
+
+def run_rolling(point: Point) -> Result:
+    window, count = point["window"], point["keys"]
+    full = 2 * window
+    stream = draw_stream(full + point["rounds"] * count, window, point["seed"])
+    filters = contestants(window, point["rate"])
+    rounds: dict[tuple[str, str], list[tuple[float, ...]]] = {name: [] for name in filters}
+    for number in range(-1, point["rounds"]):
+        tell(f"round {number + 1}", (number + 1) / point["rounds"])
+        begin = full + number * count if number >= 0 else 0
+        end = full + (number + 1) * count
+        keys, repeated = stream.keys[begin:end], stream.repeated[begin:end]
+        for name, (_, check) in filters.items():
+            began = time.process_time_ns()
+            parts = [check(keys[at : at + BATCH]) for at in range(0, len(keys), BATCH)]
+            taken = time.process_time_ns() - began
+            if number >= 0:
+                seen = np.concatenate(parts)
+                wrong = (seen & ~repeated).sum(), (repeated & ~seen).sum()
+                rounds[name].append((taken / count, *map(int, wrong)))
+    fresh = int(np.count_nonzero(~stream.repeated[full:]))
+    rows = []
+    for (name, call), (bits, _) in filters.items():
+        times, positives, negatives = zip(*rounds[name, call], strict=True)
+        rows.append({
+            "filter": name, "call": call, "bits_per_key": bits / window,
+            "ns": statistics.median(times), "range": [min(times), max(times)],
+            "false_positive_rate": sum(positives) / fresh, "false_negatives": sum(negatives),
+        })  # fmt: skip
+    return {"filters": rows, "processor": processor()}
+
+
+def rolling_rows(records: Records) -> list[dict[str, object]]:
+    if not boost_include():
+        print("Boost 1.89 not found; set $BOOST_INCLUDE to the folder of its headers",
+              file=sys.stderr)  # fmt: skip
+    return [
+        {"window": record.point["window"], "rate": record.point["rate"], "filter": row["filter"],
+         "call": row["call"], "bits per key": f"{row['bits_per_key']:.1f}",
+         "ns": f"{row['ns']:.2f}", "false positives": row["false_positive_rate"],
+         "false negatives": row["false_negatives"]}
+        for record in records
+        for row in record.result["filters"]
+    ]  # fmt: skip
+
+
+ROLLING = Campaign(
+    name="rolling",
+    about="""Compare the speed of rings with a window of Boost.Bloom filters.
+
+    All filters process the same stream, one after another in each round, with the same number of
+    bits per key. Ratios apply to other machines too; absolute figures do not.
+    """,
+    packages=("lately.golden", "campaigns"),
+    points=rolling_points,
+    run=run_rolling,
+    label=lambda point: f"window {point['window']:,}, rate {point['rate']}",
+    wrong=lambda result: (
+        f"{row['filter']}: {row['false_negatives']} false negatives"
+        for row in result["filters"]
+        if row["false_negatives"]
+    ),
+    rows=rolling_rows,
 )

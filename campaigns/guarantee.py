@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from lately.golden import (
     FilterSpec,
     LatelyError,
     Operation,
-    PartitionedTimingSpec,
     Specification,
     TimedTimingSpec,
     from_spec,
@@ -53,27 +52,26 @@ def measure_rates(
     rate = spec.worst_false_positive_rate if rate is None else rate
     if isinstance(seeded, TimedTimingSpec):
         return _measure_timed(seeded, rate, keys, trials, seed)
+    # `first`: insertions before the first fill; `length`: insertions at the end of each fill.
     if isinstance(seeded, FilterSpec):
-        touched, turn = seeded.run * seeded.parts, seeded.ring_segments * seeded.generation
-        course = Course(turn, turn - seeded.generation, seeded.generation, seeded.window)
+        touched, window, length = seeded.run * seeded.parts, seeded.window, seeded.generation
+        first = seeded.ring_segments * length
+        between = first - length
     else:
-        touched, block = PLANNER_FAMILIES[seeded.family].memories(seeded), _block(seeded)
+        touched = PLANNER_FAMILIES[seeded.family].memories(seeded)
+        block = getattr(seeded, "block", 1)
         # Each fill ends one insertion before the end of a block.
-        whole = -(-seeded.window // block) * block + block
-        length = -(-EDGES // block) * block
-        course = Course(first=2 * whole - 1, between=whole, length=length, window=seeded.window - 1)
+        between = -(-seeded.window // block) * block + block
+        window, length = seeded.window - 1, -(-EDGES // block) * block
+        first = 2 * between - 1
     queries = fresh_queries(seeded.window, touched, rate)
-    fills = _Fills(from_spec(seeded), course, seed)
-    fills.insert(course.first)
+    fills = _Fills(from_spec(seeded), window, seed)
+    fills.insert(first)
     ends = []
     for _ in range(max(2, -(-trials // queries))):
-        fills.insert(course.between)
-        ends.append(fills.finish(queries))
-    return _rates(ends, queries=queries, due=len(ends) * course.length)
-
-
-def _block(spec: Any) -> int:
-    return spec.block if isinstance(spec, PartitionedTimingSpec) else 1
+        fills.insert(between)
+        ends.append(fills.finish(length, queries))
+    return _rates(ends, queries=queries, due=len(ends) * length)
 
 
 def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Result:
@@ -109,19 +107,13 @@ def _rates(ends: list[tuple[int, int, int]], *, queries: int, due: int) -> Resul
     }
 
 
-class Course(NamedTuple):
-    first: int  # insertions before the first fill
-    between: int  # insertions between two fills
-    length: int  # insertions at the end of each fill
-    window: int  # insertions after which a key is queried
-
-
 _INSERT, _EDGE, _MEAN, _WORST = range(4)
 
 
 class _Fills:
-    def __init__(self, model: CountedFilter, course: Course, seed: int) -> None:
-        self._model, self._course = model, course
+    def __init__(self, model: CountedFilter, window: int, seed: int) -> None:
+        self._model = model
+        self._window = window  # insertions after which a key is queried
         self._rng = np.random.default_rng(seed)
         self._recent = np.zeros(0, np.uint64)  # oldest first
 
@@ -134,15 +126,14 @@ class _Fills:
 
     def _keep(self, keys: NDArray[np.uint64]) -> None:
         every = np.concatenate((self._recent, keys))
-        self._recent = every[max(0, len(every) - self._course.window) :]
+        self._recent = every[max(0, len(every) - self._window) :]
 
-    def finish(self, queries: int) -> tuple[int, int, int]:
-        """Perform the last insertions of a fill, with queries in between.
+    def finish(self, length: int, queries: int) -> tuple[int, int, int]:
+        """Perform the last `length` insertions of a fill, with queries in between.
 
         Returns the number of false positives after the last insertion, the number at random
         moments, and the number of missed keys at the edge of the window.
         """
-        _, _, length, window = self._course
         rng, recent, keys = self._rng, self._recent, fresh_keys(self._rng, length)
         history = np.concatenate((recent, keys))
         after = np.sort(rng.integers(1, length + 1, queries))
@@ -154,7 +145,7 @@ class _Fills:
         values = fresh_keys(rng, len(kinds))
         values[kinds == _INSERT] = keys
         # The oldest key that is still in the window after this number of insertions.
-        values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
+        values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - self._window]
         operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
         seen = self._model.perform(operations, values).seen
         self._keep(keys)
@@ -181,11 +172,7 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     the same filter without the key.
     """
     rng = np.random.default_rng(seed)
-    differences = _at_block_ends
-    if isinstance(spec, FilterSpec):
-        differences = _at_shifts
-    elif isinstance(spec, TimedTimingSpec):
-        differences = _at_ticks
+    differences = _at_ticks if isinstance(spec, TimedTimingSpec) else _at_block_ends
     for attempt in range(100):
         seeded = replace(spec, seed=seed + attempt)
         filters = [from_spec(seeded) for _ in range(2)]
@@ -194,33 +181,24 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     raise LatelyError(f"bits: no two keys have different cells in {spec.storage_bits} bits")
 
 
-# Each of these functions inserts `key` into one filter and `other` into the second, and yields the
-# numbers of insertions, or ticks, after which the filters differ.
-
-
-def _at_shifts(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
-    others = np.full(spec.generation, other)
-    for model, first in zip(filters, (key, other), strict=True):
-        for _ in range(spec.ring_segments):
-            model.insert(others)
-        model.insert([first])
-    for shifts in range(1, spec.ring_segments + 3):
-        for model in filters:
-            model.insert(others[1:] if shifts == 1 else others)
-        if not np.array_equal(*(model.memory for model in filters)):
-            yield shifts * spec.generation - 1
+# Both functions insert `key` into one filter and `other` into the second, and yield the numbers of
+# insertions, or ticks, after which the filters differ.
 
 
 def _at_block_ends(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
-    block = _block(spec)
+    if isinstance(spec, FilterSpec):
+        block, ends = spec.generation, spec.ring_segments + 2
+        before, after = spec.ring_segments * block, block - 1
+    else:
+        block, ends = getattr(spec, "block", 1), _LOOKED_AT
+        before, after = block, max(0, max(0, spec.window // block - 2) * block + block - 2)
     for model, first in zip(filters, (key, other), strict=True):
-        model.insert([other] * block)
+        model.insert(np.full(before, other))
         model.insert([first])
-    # After this many insertions, a block is complete.
-    after = max(0, max(0, spec.window // block - 2) * block + block - 2)
-    for number in range(_LOOKED_AT):
+    for number in range(ends):
         for model in filters:
-            model.insert([other] * (block if number else after))
+            # After `after` insertions, a block is complete.
+            model.insert(np.full(block if number else after, other))
         if np.array_equal(*(model.memory for model in filters)):
             break
         yield after + number * block
@@ -256,7 +234,12 @@ def points(
     while len(drawn) < requirements:
         point = _draw(rng, LARGE if large else SMALL)
         if timestamps:
-            point = _stamped(rng, point)
+            family = str(rng.choice([name for name in PLANNER_FAMILIES if name not in FAMILIES]))
+            point |= {"families": [family], "window_per_query": True}
+            if rng.random() < 0.5 or family != "partitioned-timing":
+                point["slack"] = 0.0
+            if family == "timed-timing":
+                point["ticks"] = int(rng.integers(1, 3000))
         try:
             spec = choose(requirement(point))
         except RequirementError:
@@ -282,16 +265,6 @@ def _draw(rng: np.random.Generator, ranges: Sequence[tuple[float, float]]) -> Po
     }
 
 
-def _stamped(rng: np.random.Generator, point: Point) -> Point:
-    family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
-    stamped: Point = {"families": [family], "window_per_query": True}
-    if rng.random() < 0.5 or family != "partitioned-timing":
-        stamped["slack"] = 0.0
-    if family == "timed-timing":
-        stamped["ticks"] = int(rng.integers(1, 3000))
-    return point | stamped
-
-
 def requirement(point: Point) -> Requirement:
     names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
     asked = {name: point[name] for name in names if name in point}
@@ -311,37 +284,29 @@ def run(point: Point) -> Result:
 
 
 def broken(point: Point, result: Result) -> list[str]:
+    from scipy.special import betainc
+
     asked = requirement(point)
-    refuted = []
+    refuted, limit = [], asked.false_positive_rate
     for name in ("worst", "mean"):
         hits, trials = result[name]
-        if _tail(hits, trials, asked.false_positive_rate) < ERROR:
-            limit = asked.false_positive_rate
+        if hits and betainc(hits, trials - hits + 1, limit) < ERROR:
             refuted.append(f"{name} rate: must be at most {limit:g}, not {hits / trials:.4g}")
     if result["missed"]:
         refuted.append(
             f"{result['missed']} of {result['due']} keys at the edge of the window are missed"
         )
-    trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
-    shortest, longest = _kept(asked)
+    trace, unit = result["trace"], "insertions"
+    # An exact window includes the key's own insertion; a ring keeps a key for one more.
+    shortest, longest = asked.window - asked.able[0].exact_window, asked.longest_trace
+    if asked.span is not None:
+        unit, shortest = "ticks", asked.span.ticks
+        longest = math.floor((1 + (asked.slack or 0)) * shortest) + 1
     if trace < shortest:
         refuted.append(f"window: must be at least {shortest} {unit}, not {trace}")
     if longest is not None and trace >= longest:
         refuted.append(f"trace: must end before {longest} {unit}, not at {trace}")
     return refuted
-
-
-def _kept(asked: Requirement) -> tuple[int, int | None]:
-    if asked.span is not None:
-        return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
-    # An exact window includes the key's own insertion; a ring keeps a key for one more.
-    return asked.window - asked.able[0].exact_window, asked.longest_trace
-
-
-def _tail(hits: int, trials: int, rate: float) -> float:
-    from scipy.special import betainc
-
-    return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
 
 
 def rows(records: Records) -> list[dict[str, object]]:

@@ -2,10 +2,9 @@
 
 from .attacks import ATTACK
 from .frames import FRAMES
-from .golden_speed import GOLDEN, STREAM
+from .golden_speed import GOLDEN, ROLLING, STREAM
 from .guarantee import PLANNER
 from .hardware import HARDWARE
-from .rolling import ROLLING
 from .soak import SOAK
 from .speed import DEDUP, LANES, LINES
 from .upsets import UPSETS

@@ -174,15 +174,26 @@ def dedup_points(*, packets: int = 500_000, rounds: int = 1, seed: int = 1) -> l
 
 def run_dedup(point: Point) -> Result:
     # Imported here because captures need an extra that other campaigns do not need.
+    from lately.captures.capture_reader import CaptureReader
     from lately.captures.made_packets import MadePackets
     from lately.captures.two_taps import Taps, tap
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "taps.pcap"
+        path, output = Path(folder) / "taps.pcap", Path(folder) / "unique.pcap"
         with path.open("wb") as file:
             packets = MadePackets(point["packets"], rate=RATE, seed=point["seed"])
             made = tap(packets, file, Taps(hops=STREAMS[point["stream"]]))
-        runs = [_run(PROGRAMS[point["program"]], path) for _ in range(point["rounds"])]
+        files = {"IN": str(path), "OUT": str(output)}
+        command = [files.get(word, word) for word in PROGRAMS[point["program"]]]
+        runs = []
+        for _ in range(point["rounds"]):
+            began = time.perf_counter()
+            used = run_program(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            seconds = time.perf_counter() - began
+            with CaptureReader(output) as capture:
+                while capture.read() is not None:
+                    pass
+                runs.append(used | {"seconds": seconds, "kept": capture.packets})
     best = min(runs, key=lambda run: run["cpu_seconds"])
     total = made.first + made.second
     installed = shutil.which("editcap")
@@ -196,21 +207,6 @@ def run_dedup(point: Point) -> Result:
         "processor": processor(),
         "editcap": editcap and editcap[0],
     }
-
-
-def _run(program: Sequence[str], path: Path) -> dict[str, Any]:
-    from lately.captures.capture_reader import CaptureReader
-
-    output = path.with_name("unique.pcap")
-    files = {"IN": str(path), "OUT": str(output)}
-    command = [files.get(word, word) for word in program]
-    began = time.perf_counter()
-    used = run_program(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    seconds = time.perf_counter() - began
-    with CaptureReader(output) as capture:
-        while capture.read() is not None:
-            pass
-        return used | {"seconds": seconds, "kept": capture.packets}
 
 
 DEDUP = Campaign(

@@ -69,21 +69,17 @@ def judge(
 
 
 def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
-    outcome_name = "masked"
-    if len(due.digests) == len(left.digests):
-        damaged = due.digests != left.digests
-        missed = due.marked & ~left.marked & ~damaged
-        # In order of severity; the worst outcome that applies wins.
-        for outcome, holds in (
-            ("false positive", (left.marked & ~due.marked).any()),
-            ("other", damaged.any() or missed.any()),
-            ("false negative", (missed & guaranteed).any()),
-            ("lost result", 2 * damaged[-END:].sum() > END),
-        ):
-            outcome_name = outcome if holds else outcome_name
-    else:
-        outcome_name = "lost result"
-    return [*OUTCOMES].index(outcome_name)
+    if len(due.digests) != len(left.digests):
+        return LOST
+    damaged = due.digests != left.digests
+    missed = due.marked & ~left.marked & ~damaged
+    applies = {
+        "false positive": (left.marked & ~due.marked).any(),
+        "other": damaged.any() or missed.any(),
+        "false negative": (missed & guaranteed).any(),
+        "lost result": 2 * damaged[-END:].sum() > END,
+    }
+    return max(rank for rank, name in enumerate(OUTCOMES) if applies.get(name, rank == 0))
 
 
 FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
@@ -132,11 +128,9 @@ class FrameCourse:
         from lately.hdl.packets.deduplicator import Deduplicator
         from lately.sim.replay.frames import CompiledFrames
 
-        plain = point["protect"] == "none" and not point["self_check"]
-        require(
-            plain, "preset", "must be a filter if protect or self_check is set", point["preset"]
-        )
-        options = FRAME_OPTIONS[point["preset"]]
+        name, plain = point["preset"], point["protect"] == "none" and not point["self_check"]
+        require(plain, "preset", "must be a filter if protect or self_check is set", name)
+        options = FRAME_OPTIONS[name]
         unit = Deduplicator(FRAME_SPEC, ticks="tick", max_frame=LONGEST, **options)
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
 
@@ -356,7 +350,7 @@ def run(point: Point) -> Result:
             drawn = course(unit, point, random)
             begin, end = drawn.cycles
             cycles = np.sort(random.integers(begin, end, min(BATCH, left)))
-            flips = _drawn(random, unit.upsets.elements, tally.targets, cycles)
+            flips = tally.drawn(random, cycles)
             ranks, reported, healed = drawn.inject(flips)
             tally.add(
                 [upset.element for upset in flips], ranks, reported, ~healed, drawn.mismatches
@@ -394,8 +388,8 @@ class OperationCourse:
         spec = Specification.from_dict(point["spec"])
         classes = getattr(spec, "classes", None)
         require(classes is None, "classes", "must be unset for upsets", classes)
-        options = {"protect": point["protect"], "check": point["self_check"]}
-        return compiled_unit(spec, upsets=True, **options)
+        protect, check = point["protect"], point["self_check"]
+        return compiled_unit(spec, upsets=True, protect=protect, check=check)
 
     def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         sent, beats = self._runs.sent, self._beats
@@ -409,7 +403,7 @@ class _Tally:
     def __init__(self, point: Point, upsets: Any) -> None:
         self._kinds = point["kinds"]
         self._elements = upsets.elements
-        self.targets = [
+        self._targets = [
             at for at, element in enumerate(self._elements) if element.kind in self._kinds
         ]
         held = sorted({element.kind for element in self._elements})
@@ -422,6 +416,23 @@ class _Tally:
     @property
     def done(self) -> int:
         return int(self._counts[..., :2].sum())
+
+    def drawn(self, random: np.random.Generator, cycles: Any) -> Any:
+        """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
+        from lately.sim.replay.upset_runs import Upset
+
+        bits = np.array([self._elements[target].bits for target in self._targets])
+        ends = bits.cumsum()
+        flipped = random.integers(0, ends[-1], len(cycles))
+        chosen = np.searchsorted(ends, flipped, "right")
+        flipped -= (ends - bits)[chosen]
+        return [
+            Upset(cycle, target, *divmod(bit, self._elements[target].width))
+            for cycle, target, bit in zip(
+                cycles.tolist(), np.take(self._targets, chosen).tolist(), flipped.tolist(),
+                strict=True,
+            )
+        ]  # fmt: skip
 
     def add(self, hit: Any, ranks: Any, reported: Any, lasts: Any, mismatches: int) -> None:
         np.add.at(self._counts, (hit, ranks, reported.astype(int)), 1)
@@ -445,37 +456,17 @@ class _Tally:
         return {**counts, "found": rows, "bits": bits, "registers": self._registers()}
 
     def _of(self, kind: str) -> list[int]:
-        return [at for at in self.targets if self._elements[at].kind == kind]
+        return [at for at in self._targets if self._elements[at].kind == kind]
 
     def _registers(self) -> dict[str, list[int]]:
-        groups: dict[str, list[int]] = {}
+        groups: dict[str, Any] = {}
         for at in self._of("register"):
-            counts = self._counts[at]
-            left, lost = int(counts[MISSED, 2]), int(counts[LOST, 2])
-            sums = [
-                self._elements[at].bits, int(counts[:, :2].sum()), int(counts[MISSED, 0]),
-                left, left + lost,
-            ]  # fmt: skip
-            name = re.sub(r"\$\d+", "", self._elements[at].name)
-            known = groups.setdefault(name, [0] * len(sums))
-            groups[name] = [a + b for a, b in zip(known, sums, strict=True)]
-        return {name: group for name, group in groups.items() if any(group[2:])}
-
-
-def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:
-    """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
-    from lately.sim.replay.upset_runs import Upset
-
-    ends = np.cumsum([elements[number].bits for number in targets])
-    bits = random.integers(0, ends[-1], len(cycles))
-    chosen = np.searchsorted(ends, bits, "right")
-    starts = ends - [elements[number].bits for number in targets]
-    return [
-        Upset(cycle, targets[target], *divmod(bit, elements[targets[target]].width))
-        for cycle, target, bit in zip(
-            cycles.tolist(), chosen.tolist(), (bits - starts[chosen]).tolist(), strict=True
-        )
-    ]
+            counts, name = self._counts[at], re.sub(r"\$\d+", "", self._elements[at].name)
+            left = counts[MISSED, 2]
+            sums = [self._elements[at].bits, counts[:, :2].sum(), counts[MISSED, 0],
+                    left, left + counts[LOST, 2]]  # fmt: skip
+            groups[name] = groups.get(name, 0) + np.array(sums)
+        return {name: group.tolist() for name, group in groups.items() if group[2:].any()}
 
 
 def rows(records: Records) -> list[dict[str, object]]:

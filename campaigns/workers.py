@@ -66,7 +66,18 @@ def run(
     """
     if not arguments:
         return
-    with _connected(min(jobs, len(arguments)), scheduler) as client:
+    # Silence all loggers of distributed, some of which have their own levels; errors are raised.
+    for name in ["distributed", *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(SILENT)
+    with ExitStack() as stack:
+        address: Any = scheduler
+        if scheduler is None:
+            address = stack.enter_context(_started(min(jobs, len(arguments))))
+        else:
+            _require_scheduler(scheduler)
+        client = stack.enter_context(Client(address, timeout=TIMEOUT, set_as_default=False))
+        stack.enter_context(client.as_current())
         calls = [pickle.dumps(_Call(function, argument)) for argument in arguments]
         futures = client.map(pickle.loads, calls, pure=False)
         numbers = {future.key: number for number, future in enumerate(futures)}
@@ -112,26 +123,15 @@ def _outcome(future: Future) -> Any:
         return error
 
 
-@contextmanager
-def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
-    # Silence all loggers of distributed, some of which have their own levels; errors are raised.
-    for name in ["distributed", *logging.root.manager.loggerDict]:
-        if name.partition(".")[0] == "distributed":
-            logging.getLogger(name).setLevel(SILENT)
-    with ExitStack() as stack:
-        address: Any = scheduler
-        if scheduler is None:
-            address = stack.enter_context(_started(jobs))
-        else:
-            _require_scheduler(scheduler)
-        client = stack.enter_context(Client(address, timeout=TIMEOUT, set_as_default=False))
-        stack.enter_context(client.as_current())
-        yield client
-
-
 def _require_scheduler(address: str) -> None:
+    async def kind_of() -> str:
+        # A client would wait forever for a web server.
+        arguments = Security().get_connection_args("client")
+        async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
+            return str((await peer.identity())["type"])
+
     try:
-        kind = asyncio.run(asyncio.wait_for(_kind(address), TIMEOUT))
+        kind = asyncio.run(asyncio.wait_for(kind_of(), TIMEOUT))
         if kind != "Scheduler":
             raise ValueError(f"a {kind.lower()} replied")
     except Exception as error:  # The reply of another program may cause any error.
@@ -140,13 +140,6 @@ def _require_scheduler(address: str) -> None:
             "scheduler: must be the address of a Dask scheduler, like tcp://10.0.0.1:8786, "
             f"not {address!r}: {reason}"
         ) from None
-
-
-async def _kind(address: str) -> str:
-    """Ask a server for its kind; a client would wait forever for a web server."""
-    arguments = Security().get_connection_args("client")
-    async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
-        return str((await peer.identity())["type"])
 
 
 @contextmanager

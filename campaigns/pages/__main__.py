@@ -5,13 +5,13 @@ import sys
 import warnings
 from pathlib import Path
 
-from . import drawings, files, gallery, mechanisms, readme, tables
+from . import drawings, files, pictures, tables
 from .blocks import ROOT
 
 PAGES = {
     page.path.stem: page
     for page in (
-        *drawings.PAGES, *tables.PAGES, *files.PAGES, *readme.PAGES, gallery.PAGE, mechanisms.PAGE,
+        *drawings.PAGES, *tables.PAGES, *files.PAGES, pictures.GALLERY, pictures.HOW_IT_WORKS,
     )
 }  # fmt: skip
 

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from lately.golden.files import replace_file
 from lately.replay import drawing
 from lately.replay.drawing import blank_figure, style
 from lately.replay.formatting import rate_text
-from papers.studies.page import table as markdown_table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -136,8 +134,7 @@ def save(name: str, lines: Iterable[Any]) -> None:
 def table(rows: Sequence[Mapping[str, object]]) -> str:
     if not rows:
         return ""
-    head = list(rows[0])
-    return markdown_table(head, [[cell(row[name]) for name in head] for row in rows])
+    return "\n".join([head(*rows[0]), *(line(*map(row.get, rows[0])) for row in rows), ""])
 
 
 def cell(value: object) -> str:
@@ -163,31 +160,8 @@ def head(*names: object) -> str:
     return f"{first}\n{line(['---'] * (first.count('|') - 1))}"
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    folder = Path(__file__).with_name("templates")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
-        extensions=["jinja2.ext.do"],
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=cell,
-    )
-    environment.globals |= {
-        "code": code,
-        "line": line,
-        "head": head,
-        "earlier": earlier,
-        "pairs": pairs,
-    }
-    environment.filters |= {"code": code, "rate": rate_text}
-    return environment
-
-
 def render(name: str, **values: Any) -> dict[str, str]:
-    return content(_templates().get_template(f"{name}.md").render(values))
+    return content(_TEMPLATES.get_template(f"{name}.md").render(values))
 
 
 def pairs(values: Mapping[str, object]) -> str:
@@ -203,3 +177,16 @@ def earlier(measured: Iterable[Record], noun: str = "results") -> str:
     marked = [record.earlier for record in measured]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
     return f"{count} {noun} are from an earlier state of the sources.\n" * any(marked)
+
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+    extensions=["jinja2.ext.do"],
+    keep_trailing_newline=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+    finalize=cell,
+)
+_TEMPLATES.globals |= {"code": code, "line": line, "head": head, "earlier": earlier, "pairs": pairs}
+_TEMPLATES.filters |= {"code": code, "rate": rate_text}

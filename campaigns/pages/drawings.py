@@ -1,15 +1,17 @@
-"""Drawings for the pages: units, rings, time-based windows, deduplicators, clock against area."""
+"""Drawings for the pages: units, rings, time-based windows, timing, clock against area."""
 
 import io
 import tempfile
 import tomllib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from amaranth.sim import Simulator
 
 from lately.captures.capture_files import CaptureFiles
 from lately.captures.made_packets import MadePackets
@@ -20,14 +22,14 @@ from lately.dedup.window import dedup_spec
 from lately.golden import Operation, PartitionedTimingSpec, WindowDictionarySpec, from_spec, preset
 from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.hdl.build import filter_unit, unit_profile
+from lately.hdl.bus.flat import AxisUnit
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import ring_core
 from lately.replay.drawing import COLOURS, blank_figure
 
-from ..hardware import Summary
-from . import spans, waves
-from .blocks import DOCS, Drawing, Page, bare_axes
-from .mechanisms import WIDTH, ages
+from ..hardware import Summary, summarise
+from .blocks import DOCS, Drawing, Page, bare_axes, records
+from .pictures import WIDTH, ages
 
 GENERATIONS = 9  # number of columns in the picture of the ring
 
@@ -180,10 +182,201 @@ def blocks(about: dict[str, Any]) -> Any:
     return figure
 
 
-def _block_page(page: str, name: str) -> Page:
+def block_drawing(name: str) -> Drawing:
     about = BLOCKS[name]
-    drawing = Drawing(name, lambda: about["words"], lambda _: blocks(about))
-    return Page(DOCS / f"{page}.md", drawings=[drawing])
+    return Drawing(name, lambda: about["words"], lambda _: blocks(about))
+
+
+SPEC = preset("apbbf-tiny")  # of the unit in timing diagrams
+NAMES = {Operation.QUERY: "query", Operation.INSERT: "insert", Operation.CHECK_AND_INSERT: "check"}
+AXIS = [f"{side}_axis_{end}" for side in "sm" for end in ("tvalid", "tready", "tdata", "tuser")]
+
+Trace = list[dict[str, Any]]  # values by cycle and signal; payloads only where they are valid
+
+
+@dataclass(frozen=True)
+class Diagram:
+    requests: Sequence[tuple[Operation, int]]  # with keys, from cycle 0 on
+    signals: Sequence[str]  # those of `record` that are drawn
+    stalled: range = range(0)  # cycles in which no result is accepted
+    margin: int = 1  # cycles shown before and after a signal change
+    end: int | None = None  # first cycle that is not shown; by default, until all is quiet
+
+    def wave_json(self) -> dict[str, Any]:
+        trace = record(self.requests, self.stalled)[: self.end]
+        return wave_json(trace, self.signals, shown(trace, self.signals, self.margin))
+
+
+def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
+    unit = filter_unit(SPEC, tag_bits=8, statistics_bits=0)
+    core = unit.core
+    trace: Trace = []
+
+    async def bench(ctx: Any) -> None:
+        while not ctx.get(unit.i.ready):
+            await ctx.tick()
+        await ctx.tick().repeat(4 * unit.latency)
+        number, idle = 0, 0
+        while idle < 4:
+            waiting = number < len(requests)
+            operation, key = requests[number] if waiting else (Operation.NONE, 0)
+            ctx.set(unit.i.valid, waiting)
+            ctx.set(unit.i.p.operation, operation.value)
+            ctx.set(unit.i.p.key, key)
+            ctx.set(unit.i.p.tag, number)
+            ctx.set(unit.o.ready, len(trace) not in stalled)
+            valid, ready = ctx.get(unit.i.valid), ctx.get(unit.i.ready)
+            out, taken = ctx.get(unit.o.valid), ctx.get(unit.o.ready)
+            row = {"i.valid": valid, "i.ready": ready, "o.valid": out, "o.ready": taken}
+            row["shift"] = ctx.get(core.control.shift)
+            if valid:
+                row |= {"operation": NAMES[operation], "key": f"{key:02x}", "i tag": str(number)}
+            if out:
+                results = {"seen": unit.o.p.seen, "age": unit.o.p.age, "o tag": unit.o.p.tag}
+                row |= {name: str(ctx.get(signal)) for name, signal in results.items()}
+            trace.append(row)
+            number += valid and ready
+            busy = waiting or out or len(trace) <= number + unit.latency
+            idle = 0 if busy else idle + 1
+            await ctx.tick()
+
+    simulate(unit, bench, clock=True)
+    return trace
+
+
+def simulate(unit: Any, bench: Callable[[Any], Any], *, clock: bool) -> None:
+    simulator = Simulator(unit)
+    if clock:
+        simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def axis() -> dict[str, Any]:
+    unit = AxisUnit(filter_unit(SPEC, tag_bits=8, statistics_bits=0))
+    keys = [0x2A, 0x2A, 0x51]
+    trace: Trace = []
+
+    async def cycle(ctx: Any) -> None:
+        for level in (1, 0):
+            ctx.set(unit.aclk, level)
+            await ctx.delay(1e-6)
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(unit.m_axis_tready, 1)
+        for ready in (0, 1):  # in reset, and until the memories are clear
+            ctx.set(unit.aresetn, ready)
+            await cycle(ctx)
+        while not ctx.get(unit.s_axis_tready):
+            await cycle(ctx)
+        sent = results = 0
+        while results < len(keys):
+            ctx.set(unit.s_axis_tvalid, sent < len(keys))
+            if sent < len(keys):
+                ctx.set(unit.s_axis_tdata, keys[sent])
+                ctx.set(unit.s_axis_tuser, Operation.CHECK_AND_INSERT.value | sent << 3)
+            row: dict[str, Any] = {}
+            for name in AXIS:
+                row[name] = ctx.get(getattr(unit, name))
+                if name.endswith(("tdata", "tuser")):
+                    valid = row[f"{name[0]}_axis_tvalid"]
+                    row[name] = f"{row[name]:02x}" if valid else None
+            trace.append(row)
+            sent += row["s_axis_tvalid"] and row["s_axis_tready"]
+            results += row["m_axis_tvalid"]
+            await cycle(ctx)
+
+    simulate(unit, bench, clock=False)
+    return wave_json(trace, AXIS, shown(trace, AXIS, 1))
+
+
+def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
+    steps = [name for name in names if "tag" not in name]
+    values = [[row.get(name) for name in steps] for row in trace]
+    changes = {0} | {n for n in range(1, len(trace)) if values[n] != values[n - 1]}
+    return [n for n in range(len(trace)) if changes & {*range(n - margin, n + margin + 1)}]
+
+
+def wave_json(trace: Trace, names: Sequence[str], cycles: Sequence[int]) -> dict[str, Any]:
+    gaps = {n for before, n in pairwise(cycles) if n != before + 1}
+    rows = [{"name": "cycle", **_lane([str(n) for n in cycles], cycles, gaps)}]
+    rows += [
+        {"name": name, **_lane([trace[n].get(name) for n in cycles], cycles, gaps)}
+        for name in names
+    ]
+    return {"signal": rows}
+
+
+def _lane(values: Sequence[Any], cycles: Sequence[int], gaps: set[int]) -> dict[str, Any]:
+    wave = ""
+    data: list[str] = []
+    last: Any = object()
+    for value, cycle in zip(values, cycles, strict=True):
+        if cycle in gaps:
+            wave, last = wave + "|", object()
+        if value == last:
+            wave += "."
+        elif isinstance(value, str):
+            wave, data = wave + "=", [*data, value]
+        else:
+            wave += "x" if value is None else str(int(value))
+        last = value
+    return {"wave": wave} | ({"data": data} if data else {})
+
+
+def drawn(diagram: Mapping[str, Any]) -> Any:
+    """Draw a diagram in WaveDrom's format; only the parts that `wave_json` uses are supported."""
+    rows = diagram["signal"]
+    figure, axes = bare_axes(0.6 + 0.42 * len(rows[0]["wave"]), 0.3 * len(rows))
+    for number, row in enumerate(rows):
+        _draw_row(axes, row, -number)
+    return figure
+
+
+def _draw_row(axes: Any, row: Mapping[str, Any], y: float) -> None:
+    axes.text(-0.2, y, row["name"], ha="right", va="center")
+    wave, data = row["wave"], iter(row.get("data", ()))
+    level: list[tuple[float, float]] = []
+    x = 0
+    while x < len(wave):
+        end = x + 1
+        while end < len(wave) and wave[end] == ".":
+            end += 1
+        if wave[x] in "01":
+            height = y + (0.28 if wave[x] == "1" else -0.28)
+            level += [(x, height), (end, height)]
+        else:
+            level.append((x, np.nan))
+        if wave[x] == "=":
+            corners = [(x, y), (x + 0.1, y + 0.28), (end - 0.1, y + 0.28), (end, y)]
+            corners += [(end - 0.1, y - 0.28), (x + 0.1, y - 0.28), (x, y)]
+            axes.plot(*zip(*corners, strict=True), color=COLOURS["muted"], linewidth=0.9)
+            axes.text((x + end) / 2, y, next(data), ha="center", va="center", fontsize=8)
+        elif wave[x] == "|":
+            axes.text(x + 0.5, y, "\N{MIDLINE HORIZONTAL ELLIPSIS}", ha="center", va="center")
+        x = end
+    if level:
+        axes.plot(*zip(*level, strict=True), color=COLOURS["blue"], linewidth=1.4)
+
+
+INSERT, QUERY, CHECK = Operation.INSERT, Operation.QUERY, Operation.CHECK_AND_INSERT
+REQUEST = ("i.valid", "i.ready", "operation", "key")
+DIAGRAMS = {
+    "operation": Diagram(
+        [(INSERT, 0x2A), (CHECK, 0x2A), (QUERY, 0x51)],
+        [*REQUEST, "o.valid", "o.ready", "seen", "o tag"],
+    ),
+    "shift": Diagram(
+        [*((INSERT, 0x10 + n) for n in range(SPEC.generation + 1)), (QUERY, 0x10), (QUERY, 0x14)],
+        [*REQUEST, "shift", "o.valid", "seen", "age"],
+    ),
+    "stall": Diagram(
+        [(QUERY, n) for n in range(100)],
+        ["i.valid", "i.ready", "i tag", "o.valid", "o.ready", "o tag"],
+        stalled=range(90),
+        end=104,
+    ),
+}
 
 
 TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
@@ -213,8 +406,8 @@ def time_spans(bounds: Sequence[tuple[int, int]]) -> Any:
         axes.barh(number, TIMED.span - 1, 0.7, last + 1, color=COLOURS["green"])
     axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
     axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
-    shade: dict[str, Any] = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
-    axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
+    edges = SILENCE.start, SILENCE.stop
+    axes.axvspan(*edges, label="silence", color=COLOURS["grid"], alpha=0.5, zorder=0)
     axes.grid(visible=False)
     axes.set_ylim(len(bounds) - 0.4, -0.6)
     axes.set_yticks(range(len(bounds)))
@@ -247,7 +440,7 @@ def tick_times(cycle: int) -> list[int]:
             *_, valid, time = await ctx.tick().sample(unit.o.valid, unit.o.p.time)
             times.extend([time] * valid)
 
-    waves.simulate(unit, bench, clock=True)
+    simulate(unit, bench, clock=True)
     return times
 
 
@@ -286,6 +479,13 @@ def copy_report() -> tuple[CopyReport, float]:
     return report, span / 1e9
 
 
+COPIES = Drawing(
+    "copies",
+    lambda: copy_report()[0].figures()["distances"],
+    lambda _: picture(*copy_report()),
+)
+
+
 def clocks(summaries: Sequence[Summary]) -> dict[str, list[tuple[float, int]]]:
     points: dict[str, list[tuple[float, int]]] = {}
     for median in (summary.median for summary in summaries):
@@ -308,32 +508,22 @@ def area(points: dict[str, list[tuple[float, int]]]) -> Any:
     return figure
 
 
+CLOCKS = Drawing("clock-area", lambda: clocks(summarise(records("hardware"), "units")), area)
+
 FILTERS = [Drawing(name, partial(roles, spec), ring) for name, spec in RINGS.items()]
 FILTERS.append(Drawing("slack", reported, slack))
 
 HARDWARE = [Drawing("unit", stages, unit)]
-HARDWARE += [
-    Drawing(name, diagram.wave_json, waves.drawn) for name, diagram in waves.DIAGRAMS.items()
-]
+HARDWARE += [Drawing(name, diagram.wave_json, drawn) for name, diagram in DIAGRAMS.items()]
 
 PAGES = (
-    Page(
-        DOCS / "dedup.md",
-        drawings=[
-            Drawing(
-                "copies",
-                lambda: copy_report()[0].figures()["distances"],
-                lambda _: picture(*copy_report()),
-            )
-        ],
-    ),
-    _block_page("index", "window"),
-    replace(_block_page("deduplicator", "deduplicator"), blocks=spans.content),
+    Page(DOCS / "dedup.md", drawings=[COPIES]),
+    Page(DOCS / "index.md", drawings=[block_drawing("window")]),
     Page(
         DOCS / "time-limited.md",
         lambda: {"tick": tick_diagram()},
         drawings=[Drawing("spans", generations, time_spans)],
     ),
-    _block_page("timing", "timing-part"),
-    _block_page("cuckoo", "dictionary-columns"),
+    Page(DOCS / "timing.md", drawings=[block_drawing("timing-part")]),
+    Page(DOCS / "cuckoo.md", drawings=[block_drawing("dictionary-columns")]),
 )

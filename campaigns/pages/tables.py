@@ -5,22 +5,26 @@ import inspect
 import json
 import math
 import tomllib
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, replace
+from decimal import ROUND_DOWN, Context
+from fractions import Fraction
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, NamedTuple
+from typing import Any
 
 from lately.boards.export.design import FRAMES, WRAPS, Design
 from lately.boards.export.page import FRAME_MEANINGS, MEANINGS, field_meanings
-from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.devices import DEVICES, Device, device
 from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.targets.catalogue import BOARDS
 from lately.golden import GEBF, PRESETS, Specification, analysis, preset
+from lately.golden.packets.frame_actions import default_buffer
 from lately.golden.spec.base import DIGESTS, HASHES
 from lately.golden.spec.ring import SHARDS, WHEN_FULL
 from lately.hdl.build import FAMILIES, unit_profile
@@ -31,16 +35,19 @@ from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
+from lately.planner.plans import cheapest, largest_window
+from lately.planner.requirement import Span
 from lately.replay.formatting import interval_text
-from lately.sim.bench.runs import DAYS, UNITS, PlannedUnit, daily_runs, nightly_runs
+from lately.sim.bench.runs import DAYS, UNITS, daily_runs, nightly_runs
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
+from .. import frames as placements
 from .. import soak
 from ..engine import Record
 from ..hardware import summarise
 from ..upsets import OUTCOMES, label
-from . import drawings, waves
+from . import drawings
 from .blocks import (
     DOCS,
     NOTHING,
@@ -116,9 +123,7 @@ def lanes(measured: Sequence[Record], placed: Sequence[Record]) -> dict[str, str
 
 def limits_blocks() -> dict[str, str]:
     classes = {device_class(name): name for name in DEVICES if limits(name)}
-    by_class = {
-        name: {limit.name: limit for limit in limits(device)} for name, device in classes.items()
-    }
+    by_class = {name: {limit.name: limit for limit in limits(at)} for name, at in classes.items()}
     sources: dict[tuple[str, str], list[str]] = {}
     for name, parts in by_class.items():
         for limit in parts.values():
@@ -250,17 +255,6 @@ OPERATIONS = 212e6  # operations per second at the block RAM limit of an ECP5, s
 WINDOW = 1000  # window for which the effort of an attack is computed, in keys
 
 
-def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
-    for run in runs:
-        same = run["attack"], run["unit"], run["figure"], run["cost"]
-        groups.setdefault(same, {})[run["hash"]] = run
-    return {
-        "runs": groups,
-        "hashes": dict.fromkeys(name for gains in groups.values() for name in gains),
-    }
-
-
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Estimate how many days a search in the full fold takes, from searches in narrower folds."""
     searches = [run for run in runs if run["attack"] == "difference"]
@@ -272,10 +266,15 @@ def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> dict[str, str]:
     runs = [run for record in measured for run in record.result["runs"]]
-    tables = {
-        name: attacks(run for run in runs if run["attack"] in kinds)
-        for name, kinds in ATTACKS.items()
-    }
+    tables = {}
+    for name, kinds in ATTACKS.items():
+        groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+        for run in runs:
+            if run["attack"] in kinds:
+                same = run["attack"], run["unit"], run["figure"], run["cost"]
+                groups.setdefault(same, {})[run["hash"]] = run
+        hashes = dict.fromkeys(name for gains in groups.values() for name in gains)
+        tables[name] = {"runs": groups, "hashes": hashes}
     return render("security", measured=measured, tables=tables, effort=effort(runs), fuzzed=fuzzed)
 
 
@@ -320,16 +319,16 @@ def families() -> dict[str, str]:
 def fields_table() -> dict[str, str]:
     kinds = {name: Specification.of_family(name) for unit in FAMILIES for name in unit.families()}
     rows: dict[tuple[str, ...], list[str]] = {}
+    members = {name: {item.name: item for item in fields(kind)} for name, kind in kinds.items()}
     names = [name for kind in kinds.values() for name in kind.field_names()[1:]]
     # Fields that all families share come last.
     for name in sorted(dict.fromkeys(names), key=lambda name: names.count(name) == len(kinds)):
         for family, kind in kinds.items():
-            for item in fields(kind):
-                if item.name == name:
-                    default = "may be omitted" if item.default is None else str(item.default)
-                    default = "required" if "required" in item.metadata else default.lower()
-                    row = code(name), _values(item), default, _meaning(kind, name)
-                    rows.setdefault(row, []).append(family)
+            if (item := members[family].get(name)) is not None:
+                default = "may be omitted" if item.default is None else str(item.default)
+                default = "required" if "required" in item.metadata else default.lower()
+                row = code(name), _values(item), default, _meaning(kind, name)
+                rows.setdefault(row, []).append(family)
     return render("fields", rows=rows, every=list(kinds))
 
 
@@ -377,6 +376,72 @@ def bounds(window: int = 20_000) -> dict[str, str]:
     return render("bounds", bounds=rows)
 
 
+LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
+"""Number of 60-byte frames per second, by line rate."""
+
+ULTRA_BITS = 1 << 18  # bits of an UltraRAM, without parity bits
+
+SPAN_DEVICES = {
+    "ecp5-25k-6": (64, 0),
+    "ecp5-85k-8": (64, 0),
+    "xcu50": (512, 640),
+    "xcu55c": (512, 960),
+}
+"""Stream width in bits, and number of UltraRAMs (from AMD's data sheets), by device."""
+
+DOWN = Context(prec=2, rounding=ROUND_DOWN)
+
+WANTED = {744_048: "50 ms at 10 Gb/s, 5 ms at 100 Gb/s", 3_720_239: "25 ms at 100 Gb/s"}
+"""Spans of other products, by the number of frames that a span contains."""
+
+
+def _span_requirement(frames: int, chip: Device | None = None) -> Requirement:
+    span = Span.of(Fraction(1), Fraction(1, 1000), when_full="shorten")
+    # Of all families, GEBF needs the fewest block RAMs.
+    return Requirement(
+        window=frames, span=span, false_positive_rate=1e-4, device=chip, families=("gebf",)
+    )
+
+
+def _memories(frames: int, tried: int) -> tuple[int, int]:
+    plans = cheapest(_span_requirement(frames), tried)
+    specs = [plan.spec for plan in plans]
+    parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]
+    return int(plans[0].cost), min(parts)
+
+
+def _span_row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
+    row: dict[str, object] = {"device": name, "memory": kind, "frames": frames}
+    for line, rate in LINES.items():
+        span = DOWN.create_decimal_from_float(1000 * frames / rate)
+        row[line] = NOTHING if line == "100 Gb/s" and width < 512 else f"{span:f} ms"
+    return row
+
+
+def spans() -> dict[str, str]:
+    rows = []
+    sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
+    for name, (width, ultra) in SPAN_DEVICES.items():
+        chip = device(name)
+        store_blocks = -(-8 * default_buffer(width) // chip.bram_bits)
+        chip = replace(chip, bram=chip.bram - store_blocks)
+        frames = largest_window(_span_requirement(1 << 32, chip), digits=2)
+        assert frames is not None
+        rows.append(_span_row(name, f"{chip.bram:,} block RAMs", frames, width))
+        if ultra:
+            at = bisect_right(sizes, ultra, key=lambda frames: _memories(frames, 10)[1])
+            rows.append(_span_row(name, f"{ultra} UltraRAMs", sizes[at - 1], width))
+    wanted = []
+    for frames, names in WANTED.items():
+        blocks, ultra = _memories(frames, 600)
+        wanted.append({"span": names, "frames": frames, "block RAMs": blocks, "UltraRAMs": ultra})
+    return {
+        "spans": table(rows) + "\n\n" + table(wanted),
+        "rates": table(placements.rates(records("frames"))),
+        "placements": table(placements.rows(records("frames"))),
+    }
+
+
 def take_proofs(paths: list[Path]) -> None:
     for path in paths:
         values = json.loads(path.read_text("utf-8"))
@@ -418,65 +483,55 @@ def testplan() -> dict[str, str]:
     )
 
 
-class Kind(NamedTuple):
-    units: Callable[[PlannedUnit], bool]
-    proofs: Sequence[str]  # modules in lately.sim.proofs
-    sources: Sequence[str]  # source folders for which defects are counted
-    runs: Callable[[Specification], bool]  # selects soak runs of 100 million operations
-
-
-def _one_lane(spec: Any) -> bool:
-    return spec.kind == "ring" and spec.lanes == 1
-
+FRAME_UNITS = "deduplicators of frames"
 
 SIGN_OFF = {
-    "rings": Kind(
-        lambda unit: not unit.of_frames and _one_lane(unit.spec),
-        ("segments", "expiry", "core"), ("hdl/ring/",), _one_lane,
-    ),
-    "rings of several lanes": Kind(
-        lambda unit: unit.spec.kind == "ring" and not unit.of_frames and unit.spec.lanes > 1,
-        ("lanes",), ("hdl/lanes/",), lambda spec: getattr(spec, "lanes", 1) > 1,
-    ),
-    "timing filters": Kind(
-        lambda unit: unit.spec.kind == "timing", ("timing",), ("hdl/timing/",),
-        lambda spec: spec.kind == "timing",
-    ),
-    "dictionaries": Kind(
-        lambda unit: unit.spec.kind == "dictionary",
-        ("dictionary", "cell_copies", "moves"),
-        ("hdl/dictionary/",), lambda spec: spec.kind == "dictionary",
-    ),
-    "deduplicators of frames": Kind(
-        lambda unit: unit.of_frames, ("frame_ports", "frame_store", "frame_flow"),
-        ("hdl/packets/",), lambda _: False,
-    ),
-    "what all units share": Kind(
-        lambda _: False, ("frontend", "results", "hashes", "buses"),
+    "rings": (("segments", "expiry", "core"), ("hdl/ring/",)),
+    "rings of several lanes": (("lanes",), ("hdl/lanes/",)),
+    "timing filters": (("timing",), ("hdl/timing/",)),
+    "dictionaries": (("dictionary", "cell_copies", "moves"), ("hdl/dictionary/",)),
+    FRAME_UNITS: (("frame_ports", "frame_store", "frame_flow"), ("hdl/packets/",)),
+    "what all units share": (
+        ("frontend", "results", "hashes", "buses"),
         ("hdl/frontend/", "hdl/memory/", "hdl/hash/", "hdl/bus/", "hdl/queue", "hdl/unit",
          "hdl/statistics", "hdl/control", "hdl/pipeline"),
-        lambda _: False,
     ),
 }  # fmt: skip
+"""By kind of unit: modules in lately.sim.proofs, and sources for which defects are counted."""
+
+
+def kind_of(spec: Any) -> str:
+    if spec.kind == "ring":
+        return "rings" if spec.lanes == 1 else "rings of several lanes"
+    return {"timing": "timing filters", "dictionary": "dictionaries"}[spec.kind]
 
 
 def sign_off() -> dict[str, str]:
     daily = {run.unit: len(run.tests) for run in daily_runs()}
     known = {proof["name"]: proof for proof in load("proofs")}
     groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
-    long = [Specification.from_dict(record.point["spec"]) for record in records("soak")]
+    long = Counter(
+        kind_of(Specification.from_dict(record.point["spec"])) for record in records("soak")
+    )
+    kinds = {
+        key: FRAME_UNITS if unit.of_frames else kind_of(unit.spec) for key, unit in UNITS.items()
+    }
     rows = []
-    for name, kind in SIGN_OFF.items():
-        units = {key: unit for key, unit in UNITS.items() if kind.units(unit)}
-        modules = [import_module(f"lately.sim.proofs.{module}") for module in kind.proofs]
-        proofs = [known[proof.name] for module in modules for proof in module.PROOFS]
-        bounded = [proof for proof in proofs if proof["method"].startswith("bounded")]
-        broken = [
-            (killers or [group.get("killer", "")])[0]
-            for group in groups
-            if group["path"].startswith(tuple(kind.sources))
-            for _, _, _, *killers in group["defects"]
+    for name, (modules, sources) in SIGN_OFF.items():
+        units = {key: unit for key, unit in UNITS.items() if kinds[key] == name}
+        proofs = [
+            known[proof.name]
+            for module in modules
+            for proof in import_module(f"lately.sim.proofs.{module}").PROOFS
         ]
+        bounded = [proof for proof in proofs if proof["method"].startswith("bounded")]
+        killers = [
+            killer
+            for group in groups
+            if group["path"].startswith(sources)
+            for _, killer in killers_of(group)
+        ]
+        killed = sum(not killer.startswith("lives") for killer in killers)
         rows.append({
             "units": name,
             "planned": len(units),
@@ -485,8 +540,8 @@ def sign_off() -> dict[str, str]:
             "proofs": len(proofs),
             "of them bounded": len(bounded),
             "in coverage": sum(unit.coverage for unit in units.values()),
-            "defects killed": f"{sum(not k.startswith('lives') for k in broken)} of {len(broken)}",
-            "long runs": sum(kind.runs(spec) for spec in long),
+            "defects killed": f"{killed} of {len(killers)}",
+            "long runs": long[name],
             "silicon": "not run",
         })  # fmt: skip
     return {"sign-off": table(rows)}
@@ -499,6 +554,12 @@ OUTCOMES_OF_DEFECTS = {
     "lives": "survived",
 }
 """Outcomes by the first word of a defect's killer; killers with other words are tests."""
+
+
+def killers_of(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each defect of a group, and what kills it."""
+    for name, _, _, *killers in group["defects"]:
+        yield name, (killers or [group["killer"]])[0]
 
 
 def mutation() -> dict[str, str]:
@@ -535,8 +596,7 @@ def defects(groups: Sequence[dict[str, Any]]) -> str:
             "kind": group["kind"], "defects": 0, "killed by a test": 0,
             "killed by a sentence of the plan": 0, "killed by a proof": 0, "survived": 0,
         })  # fmt: skip
-        for name, _, _, *killers in group["defects"]:
-            killer = (killers or [group["killer"]])[0]
+        for name, killer in killers_of(group):
             outcome = OUTCOMES_OF_DEFECTS.get(killer.partition(":")[0], "killed by a test")
             row["defects"] += 1
             row[outcome] += 1
@@ -554,7 +614,8 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
-    Page(DOCS / "export.md", drawings=[Drawing("axis", waves.axis, waves.drawn)]),
+    _page("deduplicator", spans, drawings=[drawings.block_drawing("deduplicator")]),
+    Page(DOCS / "export.md", drawings=[Drawing("axis", drawings.axis, drawings.drawn)]),
     _page("export/registers", export),
     _page("export/ports", ports),
     _page("fields", fields_table),
@@ -566,13 +627,7 @@ PAGES = (
     _page(
         "performance",
         lambda: performance(records("hardware"), load("reported")),
-        drawings=[
-            Drawing(
-                "clock-area",
-                lambda: drawings.clocks(summarise(records("hardware"), "units")),
-                drawings.area,
-            )
-        ],
+        drawings=[drawings.CLOCKS],
     ),
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
     _page("speed", lambda: speed(records("golden"), records("stream"), records("rolling"))),

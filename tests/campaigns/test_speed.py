@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from campaigns import golden_speed as speed
-from campaigns import rolling
 from campaigns import speed as product
 from campaigns.engine import Record
 from campaigns.pages import blocks
@@ -59,11 +58,11 @@ def test_a_filter_that_forgets_is_found_out():
 
 def test_windows_beside_boost():
     """All that is there answers alike but for the hash, and misses nothing."""
-    for point in rolling.points(rounds=1, keys=2_000)[:2]:
-        run = rolling.run(point | {"window": 500})
+    for point in speed.rolling_points(rounds=1, keys=2_000)[:2]:
+        run = speed.run_rolling(point | {"window": 500})
         rates = {(row["filter"], row["call"]): row["false_positive_rate"] for row in run["filters"]}
-        assert len(rates) == 3 + (rolling.boost_include() is not None)
-        assert list(rolling.ROLLING.wrong(run)) == []
+        assert len(rates) == 3 + (speed.boost_include() is not None)
+        assert list(speed.ROLLING.wrong(run)) == []
         blocked = {rate for (name, _), rate in rates.items() if "B = 256" in name}
         assert len(blocked) == 1
 

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from campaigns.pages import blocks, drawings, waves
+from campaigns.pages import blocks, drawings
 from campaigns.pages.__main__ import PAGES, main
 from campaigns.pages.blocks import Drawing, Page, content, fill
-from campaigns.pages.mechanisms import PICTURES
+from campaigns.pages.pictures import PICTURES
 from lately.golden import from_spec
 from lately.replay.drawing import blank_figure
 from papers.gebf import closed_form_rate
@@ -164,13 +164,13 @@ def test_timing_is_that_of_a_simulation():
     """What the pages say of the diagrams: back to back, a shift at the fifth key, and a stall."""
     rows = {
         name: {row["name"]: row["wave"] for row in diagram.wave_json()["signal"]}
-        for name, diagram in waves.DIAGRAMS.items()
+        for name, diagram in drawings.DIAGRAMS.items()
     }
     assert rows["operation"]["i.valid"].startswith("1..0")
-    trace = waves.record(waves.DIAGRAMS["operation"].requests, range(0))
+    trace = drawings.record(drawings.DIAGRAMS["operation"].requests, range(0))
     first = next(cycle for cycle, row in enumerate(trace) if row["o.valid"])
     around = range(first - 3, first + 5)
-    assert waves.wave_json(trace, ["seen"], around)["signal"][1]["data"] == ["0", "1", "0"]
+    assert drawings.wave_json(trace, ["seen"], around)["signal"][1]["data"] == ["0", "1", "0"]
     assert rows["shift"]["i.ready"].replace(".", "").replace("|", "").strip("1") == ""
     assert rows["shift"]["shift"].count("1") == 1
     assert "0" in rows["stall"]["i.ready"]
@@ -179,9 +179,9 @@ def test_timing_is_that_of_a_simulation():
 
 def test_gap_in_a_diagram():
     trace = [{"a": int(n in (5, 6)), "b": str(n)} for n in range(12)]
-    cycles = waves.shown(trace, ["a"], 1)
+    cycles = drawings.shown(trace, ["a"], 1)
     assert cycles == [0, 1, 4, 5, 6, 7, 8]
-    assert waves.wave_json(trace, ["a"], cycles)["signal"] == [
+    assert drawings.wave_json(trace, ["a"], cycles)["signal"] == [
         {"name": "cycle", "wave": "==|=====", "data": ["0", "1", "4", "5", "6", "7", "8"]},
         {"name": "a", "wave": "0.|01.0."},
     ]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from campaigns.pages.gallery import EXAMPLES, STORIES, example
+from campaigns.pages.pictures import EXAMPLES, STORIES, example
 from lately.golden import Operation, from_spec
 from lately.golden.spec.timestamp import TimedTimingSpec
 

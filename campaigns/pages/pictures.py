@@ -1,7 +1,14 @@
-"""Pictures for docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
+"""Pictures for docs/how-it-works.md and docs/gallery.md.
 
-from collections.abc import Iterable, Sequence
+The former show the state of small golden models, cell by cell. The latter show a few events that
+the examples filter.
+"""
+
+import runpy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +19,7 @@ from lately.golden import PartitionedTimingSpec, WindowDictionarySpec, from_spec
 from lately.golden.spec import APBFSpec, BlockedGEBFSpec
 from lately.replay.drawing import COLOURS, blank_figure
 
-from .blocks import DOCS, Drawing, Page, bare_axes
+from .blocks import DOCS, ROOT, Drawing, Page, bare_axes
 
 RING = APBFSpec(k=2, l=3, slice_bits=16, generation=4)
 BLOCKED = BlockedGEBFSpec(window=24, epochs=3, hashes=2, bits=512, block_bits=16)
@@ -72,18 +79,20 @@ def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
         yield age, segment, ring.memory[segment].ravel()
 
 
+def states(masks: Mapping[str, Any]) -> list[str]:
+    """Return the state of each cell: the first one whose mask has the cell."""
+    return np.select([*masks.values()], [*masks], "").tolist()
+
+
 def insertion() -> Picture:
     before, after = model(RING), model(RING, COUNT, KEY + 100)
     rows = []
     for age, segment, bits in in_ring(after):
         cells = cells_of(RING, KEY + 100)[segment] if age < RING.k else []
-        old = before.memory[segment].ravel()
-        states = [
-            "new" if bit_index in cells else "set" if bit else ""
-            for bit_index, bit in enumerate(bits)
-        ]
-        assert (bits == old | np.isin(np.arange(len(bits)), cells)).all()
-        rows.append(Row(role(RING, age), states, "written" if cells else ""))
+        new = np.isin(np.arange(len(bits)), cells)
+        assert (bits == before.memory[segment].ravel() | new).all()
+        note = "written" if cells else ""
+        rows.append(Row(role(RING, age), states({"new": new, "set": bits}), note))
     return Picture(rows, {"new": "bit of the new key", "set": "set earlier"})
 
 
@@ -92,12 +101,11 @@ def lookup() -> Picture:
     rows = []
     for age, segment, bits in in_ring(ring):
         cells = cells_of(RING, KEY)[segment] if age < RING.ring_segments else []
-        states = ["set" if bit else "" for bit in bits]
-        matched = bool(cells) and all(bits[cell] for cell in cells)
-        for cell in cells:
-            states[cell] = "found" if matched else ""
+        matched = bits[cells].all()
+        mine = np.isin(np.arange(len(bits)), cells)
+        shown = states({"found": mine & matched, "": mine, "set": bits})
         note = ("match" if matched else "no match") if cells else ""
-        rows.append(Row(role(RING, age), states, note, marked=cells))
+        rows.append(Row(role(RING, age), shown, note, marked=cells))
     matches = [row.note == "match" for row in rows[:-1]]
     assert matches == ring.matches(np.array([KEY], np.uint64))[:, 0].tolist()
     return Picture(rows, {"found": "bit of the key, set", "set": "other bits"})
@@ -108,11 +116,9 @@ def turn() -> Picture:
     after.shift()
     rows = []
     for segment, (old, new) in enumerate(zip(ages(before), ages(after), strict=True)):
-        was, now = before.memory[segment].ravel(), after.memory[segment].ravel()
-        states = [
-            "set" if bit else "old" if gone else "" for bit, gone in zip(now, was, strict=True)
-        ]
-        rows.append(Row(f"segment {segment}", states, f"{role(RING, old)} to {role(RING, new)}"))
+        masks = {"set": after.memory[segment].ravel(), "old": before.memory[segment].ravel()}
+        note = f"{role(RING, old)} to {role(RING, new)}"
+        rows.append(Row(f"segment {segment}", states(masks), note))
     return Picture(rows, {"set": "set", "old": "set before, now cleared"})
 
 
@@ -127,8 +133,8 @@ def blocks() -> Picture:
     )  # fmt: skip
     rows = []
     for number, (word, mine) in enumerate(zip(bits, key_bits, strict=True)):
-        states = ["found" if m else "set" if b else "" for b, m in zip(word, mine, strict=True)]
-        rows.append(Row(f"word {number}", states, "this key" if mine.any() else ""))
+        note = "this key" if mine.any() else ""
+        rows.append(Row(f"word {number}", states({"found": mine, "set": word}), note))
     return Picture(rows, {"found": "bit of the key", "set": "other bits"})
 
 
@@ -139,10 +145,9 @@ def stamps() -> Picture:
     expired, rows = timing.expired_age, []
     for part, line in enumerate(timing.memory):
         cells = np.flatnonzero(fresh.memory[part] != expired).tolist()
-        states = ["old" if age == expired else "found" if cell in cells else ""
-                  for cell, age in enumerate(line)]  # fmt: skip
+        shown = states({"old": line == expired, "found": np.isin(np.arange(len(line)), cells)})
         texts = ["" if age == expired else str(age) for age in line]
-        rows.append(Row(f"hash {part}", states, f"age {line[cells[0]]}", texts, cells))
+        rows.append(Row(f"hash {part}", shown, f"age {line[cells[0]]}", texts, cells))
     oldest = max(int(row.note.split()[1]) for row in rows)
     assert timing.look_up(np.array([KEY], np.uint64)).age[0] == oldest
     return Picture(rows, {"found": "cell of the key", "old": "expired"})
@@ -172,11 +177,11 @@ def columns() -> Picture:
     (live, _), key_rows, rows = dictionary.memory, rows_of(KEY), []
     age = int(dictionary.look_up(np.array([KEY], np.uint64)).age[0])
     for column, codes in enumerate(live):
-        states = ["found" if row == key_rows[column] and code == age + 1 else "set" if code else ""
-                  for row, code in enumerate(codes)]  # fmt: skip
+        mine = (np.arange(len(codes)) == key_rows[column]) & (codes == age + 1)
         texts = [str(code - 1) if code else "" for code in codes]
-        note = "holds the key" if "found" in states else ""
-        rows.append(Row(f"column {column}", states, note, texts, [key_rows[column]]))
+        note = "holds the key" if mine.any() else ""
+        shown = states({"found": mine, "set": codes > 0})
+        rows.append(Row(f"column {column}", shown, note, texts, [key_rows[column]]))
     assert sum("found" in row.states for row in rows) == 1
     return Picture(rows, {"found": "entry of the key", "set": "other entries"})
 
@@ -254,10 +259,123 @@ def spare(course: Sequence[tuple[int, int]]) -> Any:
     return figure
 
 
-PAGE = Page(
+HOW_IT_WORKS = Page(
     DOCS / "how-it-works.md",
     drawings=[
         *(Drawing(f"how-{name}", picture, drawn) for name, picture in PICTURES.items()),
         Drawing("how-spare", life, spare),
+    ],
+)
+
+
+# Examples
+
+EXAMPLES = ROOT / "examples"
+
+Rows = Mapping[str, Sequence[float]]  # Label of a row -> times of its events.
+
+
+def example(name: str) -> Any:
+    return SimpleNamespace(**runpy.run_path(str(EXAMPLES / f"{name}.py")))
+
+
+@dataclass(frozen=True)
+class Story:
+    rows: Rows
+    # Whether an event passes, given its row number and time; called in order of time.
+    decide: Callable[[int, float], bool]
+    band: tuple[float, float]  # range of ages in which an earlier event decides
+    refreshed: bool  # whether events that do not pass also affect later ones
+    unit: str  # of time
+    verbs: tuple[str, str] = ("passes", "dropped")
+
+    def events(self) -> list[tuple[int, float, bool]]:
+        order = sorted((at, row) for row, times in enumerate(self.rows.values()) for at in times)
+        return [(row, at, self.decide(row, at)) for at, row in order]
+
+
+def mirror_port() -> Story:
+    module = example("mirror_port")
+    port, frames = module.MirrorPort(), [frame for frame, _ in module.generated(3)]
+    rows: Rows = {"frame A": [0, 2, 25, 27], "frame B": [1, 3], "frame C": [8, 10.5]}
+    return Story(rows, lambda row, at: port.forwards(frames[row], int(at * 1e6)),
+                 (0, 10), True, "ms")  # fmt: skip
+
+
+def log_stream() -> Story:
+    log = example("log_stream").LogStream()
+    rows: Rows = {
+        "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
+        "link down": [3, 4],
+        "job done": [1, 15],
+    }
+    lines = [f"2026-03-01T12:{{:02}}:00Z {name}" for name in rows]
+    return Story(rows, lambda row, at: log.shows(lines[row].format(int(at))),
+                 (0, 10), False, "minutes")  # fmt: skip
+
+
+def syn_check() -> Story:
+    module = example("syn_check")
+    check = module.SynCheck()
+    rows: Rows = {
+        "client": [0.2, 1.2],
+        "random": [0.7],
+        "too early": [0.3, 0.6, 1],
+        "too late": [0.5, 4],
+    }
+
+    def decide(row: int, at: float) -> bool:
+        (passed,) = check.passes(np.array([[row, 1]], np.uint64), np.array([round(at * 1000)]))
+        return bool(passed)
+
+    band = module.MIN_AGE * module.TICK / 1000, 2.6
+    return Story(rows, decide, band, True, "s")
+
+
+def early_data() -> Story:
+    module = example("early_data")
+    register = module.EarlyDataRegister(module.FilterSpec.from_toml(module.SPEC), started=0)
+    rows: Rows = {"hello A": [12, 14, 19, 21], "hello B": [4, 6], "hello C": [16, 25]}
+
+    def decide(row: int, at: float) -> bool:
+        expected = list(rows.values())[row][0] + 4
+        return bool(register.accept(bytes([row]) * 32, expected * 1000, round(at * 1000)))
+
+    return Story(rows, decide, (0, 10), False, "s", ("accepted", "rejected"))
+
+
+STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-syn": syn_check,
+           "gallery-replay": early_data}  # fmt: skip
+
+
+def story_drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
+    story = STORIES[name]()
+    end = max(at for _, at, _ in events)
+    figure = blank_figure(4.6, 0.9 + 0.34 * len(story.rows))
+    axes = figure.subplots()
+    youngest, oldest = story.band
+    for row, at, passed in events:
+        if passed or story.refreshed:
+            axes.barh(row, oldest - youngest, 0.62, at + youngest, color=COLOURS["grid"], zorder=1)
+    for wanted, colour, marker in ((True, "blue", "o"), (False, "orange", "X")):
+        chosen = [(at, row) for row, at, passed in events if passed == wanted]
+        axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[colour], markersize=8,
+                  label=story.verbs[not wanted], zorder=3)  # fmt: skip
+    band = "same key is remembered" if youngest == 0 else "age between the limits"
+    axes.barh(0, 0, color=COLOURS["grid"], label=band)
+    axes.set_yticks(range(len(story.rows)), list(story.rows))
+    axes.set(ylim=(len(story.rows) - 0.5, -0.5), xlim=(-0.03 * end, 1.06 * end))
+    axes.set_xlabel(f"time in {story.unit}")
+    axes.grid(visible=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, handletextpad=0.3,
+                columnspacing=1.2)  # fmt: skip
+    return figure
+
+
+GALLERY = Page(
+    DOCS / "gallery.md",
+    drawings=[
+        Drawing(name, lambda story=story: story().events(), partial(story_drawn, name))
+        for name, story in STORIES.items()
     ],
 )
