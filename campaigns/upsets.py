@@ -418,7 +418,10 @@ class _Tally:
         return int(self._counts[..., :2].sum())
 
     def drawn(self, random: np.random.Generator, cycles: Any) -> Any:
-        """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
+        """Draw one bit flip for each of the `cycles`.
+
+        All bits of the chosen kinds are equally likely.
+        """
         from lately.sim.replay.upset_runs import Upset
 
         bits = np.array([self._elements[target].bits for target in self._targets])

@@ -118,7 +118,10 @@ def reproduce(
 
 
 def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
-    """Convert a conclusion to a record, without the digits and points that would be invisible."""
+    """Convert a conclusion to a record.
+
+    Values are rounded, and charts lose the points that make no visible difference.
+    """
     findings = []
     for finding in outcome.findings:
         digits = 10 if finding.low is None else 6  # Computed values have more than measured ones.
