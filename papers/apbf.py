@@ -1,7 +1,6 @@
 """Reproduces Figures 2 to 9 of the APBF paper, and the numbers of accesses in Tables 2 and 3."""
 
 from bisect import bisect_left
-from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -39,7 +38,9 @@ def fill(filter: SlidingFilter, seed: int) -> int:
 
 
 def universe(duplicates: float) -> int:
-    different = partial(uniform_distinct, WINDOW)
+    def different(keys: int) -> float:
+        return float(uniform_distinct(WINDOW, keys))
+
     return bisect_left(range(WINDOW**3), (1 - duplicates) * WINDOW, lo=2, key=different)
 
 

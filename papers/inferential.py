@@ -309,8 +309,8 @@ def conclude_penalties(results: Results) -> Conclusion:
             bound = 0.05 if curve.stream == "uniform" else 0.035
             fields = {"curve": curve.name, "bound": bound, "bits": curve.bits[-1]}
             calibration = max(curve.calibration)[0]
-            worst = PAPER.find("error", max(curve.errors), calibration=calibration, **fields)
-            findings += [worst, PAPER.find("error-limit", curve.errors[-1], **fields)]
+            highest = PAPER.find("error", max(curve.errors), calibration=calibration, **fields)
+            findings += [highest, PAPER.find("error-limit", curve.errors[-1], **fields)]
     # The paper shows these points only as a plot, without numbers.
     for curve in curves:
         columns = (curve.bits, curve.shares, curve.errors, curve.calibration, curve.recurring)

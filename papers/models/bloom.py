@@ -252,8 +252,11 @@ class _Turns(BitArrays):
     bits: int
     filled: int  # keys of the current generation
     shifts: int
-    # The rate of two arrays, by their generation, bits of each and hashes.
-    _rate: ClassVar[Callable[[int, int, int], float]]
+
+    @staticmethod
+    def _rate(generation: int, bits: int, hashes: int) -> float:
+        """Return the false-positive rate of two arrays of `bits`, averaged over a generation."""
+        raise NotImplementedError
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
