@@ -1,6 +1,6 @@
 """Draws random scenarios for a unit: hardware options, operations, pauses and other events.
 
-A step is a call of a method of `lately.sim.CompiledUnit`. Steps do not depend on results, so the
+A step is a call to a method of `lately.sim.CompiledUnit`. Steps do not depend on results, so the
 golden model, the compiled hardware and the cocotb bench perform the same steps.
 """
 

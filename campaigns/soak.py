@@ -324,8 +324,8 @@ def waves(case: str, seed: int, operations: int, memory: str | None) -> None:
     """Replay a seed of the soak test in cocotb, and save the waveforms in build/waves.
 
     CASE is a case of the soak campaign, a preset, or a specification file. The operations are
-    those of `python -m campaigns run soak` with the same options. Pauses are equally
-    frequent, but come in different cycles.
+    those of `python -m campaigns run soak` with the same options. Pauses are as
+    frequent as in the campaign, but occur in different cycles.
     """
     from lately.sim.bench.runner import replay_steps
 

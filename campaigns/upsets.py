@@ -265,7 +265,7 @@ class _TickedLoad(_Load):
 
 
 def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_]:
-    """Return which results must report their key because it was inserted within the window."""
+    """Mark the results that must report a key because it was inserted within the window."""
     lanes = len(sent.codes) // len(sent.alone)
     last: dict[tuple[int, ...], int] = {}
     insertions = 0

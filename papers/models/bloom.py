@@ -341,7 +341,7 @@ class A2Buffering(_Turns):
 
 
 class ForgetfulBloomFilter(_Turns):
-    """Future, present and past Bloom filters; each key is in two neighbouring filters.
+    """Sequence of future, present and past Bloom filters; each key is in two neighbouring filters.
 
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
     Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.

@@ -61,8 +61,8 @@ class CountingBloomFilter(ByteCells):
     """Counting Bloom filter that deletes its oldest key when a new key is inserted.
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable Wide-
-    Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. With a queue
-    of the window's keys it is the baseline of the GEBF paper.
+    Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. The baseline
+    of the GEBF paper is this filter with a queue of the window's keys.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own. A
     counter at its maximum is not incremented; this counts as an overflow. If `saturated` is "kept",

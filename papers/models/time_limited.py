@@ -152,7 +152,7 @@ class TimeLimitedAPBF(TimedFilter):
     # Slices (sections 6.1 to 6.3)
 
     def _begin_generation(self) -> None:
-        """Set the number of insertions until the next shift (equations 4 and 5), at least one."""
+        """Set the number of insertions, at least one, until the next shift (equations 4 and 5)."""
         shares = [
             -(-(part.capacity - part.inserted) // (self.k - i))
             for i, part in enumerate(self._slices[: self.k])
@@ -330,7 +330,7 @@ class TimeLimitedAPBF(TimedFilter):
         return NEVER if time == NEVER else time + self.span
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Estimate the rate by recursion F (APBF, section 5.3) over the slices within the span."""
+        """Estimate the false-positive rate from the slices within the span (APBF, section 5.3)."""
         moment = self._moment(now)
         fills = [
             float(part.bits.mean()) if moment <= self._deadline(i) else 0.0

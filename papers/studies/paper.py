@@ -1,4 +1,4 @@
-"""Studies of a paper, and its data: printed figures, points, criteria, charts and notes.
+"""A paper's studies and data: printed figures, points, criteria, charts and notes.
 
 A study is a campaign whose results are compared with the printed figures.
 """

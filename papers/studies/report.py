@@ -180,7 +180,7 @@ class Report:
 
 
 def _lean(value: Any) -> Any:
-    """Convert to JSON values, leaving out fields that have their default values."""
+    """Convert a value to JSON values, without the fields that have their default values."""
     if is_dataclass(value):
         members = (
             (member.name, getattr(value, member.name), member.default) for member in fields(value)
