@@ -58,15 +58,15 @@ def command_help():
     )
 
 
-def skip_alias(app, what, name, obj, skip, options):
+def skip_alias(app, kind, name, obj, skip, options):
     """Skip the fields of named tuples, which the docstring of the class describes."""
     alias = (obj.__doc__ or "").startswith("Alias for field number")
     return True if alias or name == "specification" else None
 
 
-def show_constructor(app, what, name, obj, options, signature, returns):
+def show_constructor(app, kind, name, obj, options, signature, returns):
     """Show the arguments of a component's constructor, which Amaranth hides."""
-    if what == "class" and signature and "src_loc_at" in signature:
+    if kind == "class" and signature and "src_loc_at" in signature:
         parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
         return str(inspect.Signature(parameters)), returns
     return None

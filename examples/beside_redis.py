@@ -1,8 +1,8 @@
 """Compare the speed of filters with `SET NX PX` in a Redis server on a Unix socket.
 
-On Debian, the package redis-server contains the server. The program prints a table with a row for
-Redis and for each filter: CPU time (including the server's) and wall-clock time per key in
-microseconds, each the median of 5 rounds, and bytes per key.
+On Debian, the package redis-server contains the server. The program prints a table with one
+row for Redis and one for each filter. A row shows the CPU time (including the server's) and the
+wall-clock time per key, in microseconds and as medians of 5 rounds, and the bytes per key.
 """
 
 import socket
@@ -19,7 +19,7 @@ ROUNDS = 5
 
 
 class Redis:
-    """A Redis server of this program that writes no files, and a connection to the server."""
+    """A Redis server that this program starts and that writes no files, and a connection to it."""
 
     def __init__(self, folder):
         path = Path(folder) / "socket"
@@ -37,7 +37,7 @@ class Redis:
         return self._socket.recv(1 << 16)
 
     def figure(self, section, name):
-        """Return a number from the output of the command INFO."""
+        """Return the number `name` from a section of the output of the command INFO."""
         lines = self.call("INFO", section).decode().split("\r\n")
         return float(next(line.partition(":")[2] for line in lines if line.startswith(f"{name}:")))
 
@@ -47,7 +47,7 @@ class Redis:
 
 
 def measure(name, ask, held, cpu=lambda: 0.0):
-    """Print the time that `ask` needs per key for lists of keys, and the bytes per key."""
+    """Print a table row: the times that `ask` takes per key, and the memory in bytes per key."""
     times = []
     for number in range(ROUNDS):
         keys = [f"key:{number}:{index}" for index in range(KEYS // ROUNDS)]
@@ -65,7 +65,6 @@ def one_by_one(model):
 
 
 def main():
-    """Measure Redis and the filters, and print the table."""
     print("| one key | CPU, us | wall, us | bytes per key |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         redis = Redis(folder)

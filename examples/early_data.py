@@ -63,7 +63,7 @@ class EarlyDataRegister:
 
 
 def main():
-    """Send 10,000 ClientHellos in a minute, and replay each as early or late as possible."""
+    """Send 10,000 ClientHellos within a minute, and replay each as early or late as possible."""
     rng = np.random.default_rng(8446)
     register = EarlyDataRegister(FilterSpec.from_toml(SPEC), started=0)
     first = rng.integers(10_000, 70_000, 10_000)

@@ -23,7 +23,7 @@ class LogStream:
         self.dropped = 0
 
     def shows(self, line):
-        """Return whether the message of a line is new, or last passed before the span."""
+        """Return False if an equal message passed within the span before this line, else True."""
         time, _, message = line.partition(" ")
         message = re.sub(r"\d+", "#", message)
         # Repeats do not restart the span, so that a persistent fault is shown every ten minutes.

@@ -1,4 +1,4 @@
-"""Remove the duplicates from the frames of a mirror port, like an FPGA behind the port.
+"""Remove duplicate frames at a mirror port, as an FPGA behind the port would.
 
 A switch that mirrors incoming and outgoing frames sends every frame to the mirror port twice.
 Install Lately and run this file to simulate a switch that receives 500 frames.
@@ -29,20 +29,21 @@ class MirrorPort:
         self.deduplicator = FrameDeduplicator(spec, secret=secrets.randbits(128))
 
     def forwards(self, frame, now):
-        """Return whether a frame that arrives at the time `now`, in ns, is not a duplicate."""
+        """Return whether to forward a frame that arrives at the time `now`, in nanoseconds."""
         return bool(self.deduplicator.perform([frame], [now // TICK]))
 
 
 def generated(count, seed=1):
-    """Generate different frames, and the times in ns at which they enter the switch."""
+    """Generate `count` distinct frames and the times, in ns, at which they enter the switch."""
     packets = MadePackets(count, seed=seed).read()
     return [(packets.frame(index), time) for index, time in enumerate(packets.times.tolist())]
 
 
 def mirrored(frames, delay=20_000):
-    """Return the frames at the mirror port in order of time.
+    """Return the frames at the mirror port in time order.
 
-    Each frame occurs twice: as it enters the switch, and with a tag as it leaves `delay` ns later.
+    Each frame occurs twice: once as it enters the switch, and once, `delay` ns later and with a
+    tag, as it leaves the switch.
     """
     both = [(time, frame) for frame, time in frames]
     both += [(time + delay, frame[:12] + TAG + frame[12:]) for frame, time in frames]

@@ -1,4 +1,4 @@
-"""Reference models of the filters, written in numpy from the papers.
+"""Reference models of the filters, implemented in numpy as the papers describe them.
 
 A name is imported at its first use, so that a program loads only the filters that it uses. For type
 checkers, ``__init__.pyi`` lists the same names.

@@ -1,4 +1,4 @@
-"""Formulas of the papers for filter sizes, false-positive rates, memory accesses and slack."""
+"""Formulas from the papers for filter sizes, false-positive rates, memory accesses and slack."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def _require_load(load: float) -> None:
 
 
 def apbf_generation(slice_bits: int, k: int) -> int:
-    """Generation length that makes slices half full: floor(m ln 2 / k) (APBF, section 5.2)."""
+    """Generation length for which slices are half full: floor(m ln 2 / k) (APBF, section 5.2)."""
     require_counts(slice_bits=slice_bits, k=k)
     return max(1, math.floor(slice_bits * math.log(2) / k))
 
@@ -42,7 +42,7 @@ def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
 
 
 def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
-    """Generation length that makes blocks half full (APBF, section 6)."""
+    """Generation length for which blocks are half full (APBF, section 6)."""
     require_counts(blocks=blocks, k=k)
     return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
 
@@ -89,7 +89,7 @@ def apbbf_block_false_positive_rate(
 ) -> float:
     """Probability that a new key matches a segment with infinitely many blocks (APBF, section 6).
 
-    `load` is the mean number of keys per block; by default, the number that half-fills a block.
+    `load` is the mean number of keys per block. The default is the number that half-fills a block.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load
@@ -105,7 +105,10 @@ def apbbf_block_false_positive_rate(
 
 
 def mean_rate(rate: Callable[[float], float], generation: int) -> float:
-    """Average `rate`, a function of the phase from 0 to 1, over the insertions of a generation."""
+    """Average `rate` over the insertions of a generation.
+
+    The argument of `rate` is the phase, which is the elapsed fraction of the generation.
+    """
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
     # Gauss-Legendre quadrature, then the Euler-Maclaurin correction from integral to sum: half the
@@ -115,7 +118,10 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
-    """Average `rate`, a function of the number of stored keys, over the insertions of a block."""
+    """Average `rate` over the insertions of a block.
+
+    The argument of `rate` is the number of stored keys, from `window` to ``window + block - 1``.
+    """
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
 
 
@@ -142,7 +148,10 @@ def _likely_loads(mean: float, limit: int | None) -> Floats:
 def _average(
     loads: Floats, log_ratio: Callable[[Floats], Floats], cells: float, parts: int
 ) -> float:
-    """Average the match probability with weights w; `log_ratio(j)` is log(w[j + 1] / w[j])."""
+    """Return the weighted mean of the match probability over `loads`.
+
+    If w(j) is the weight of the load j, ``log_ratio(j)`` is log(w(j + 1) / w(j)).
+    """
     log_weights = np.concatenate(([0.0], np.cumsum(log_ratio(loads[:-1]))))
     weights = np.exp(log_weights - log_weights.max())
     # Rounding can lift the average above 1.
@@ -200,7 +209,7 @@ def apbf_false_positive_rate(
 def apbf_accesses(
     k: int, l: int, case: str, *, fills: Sequence[float] | None = None, profile: str = "exact"
 ) -> float:
-    """Expected number of segments that Algorithm 1, a backward query, reads (APBF, section 5.4)."""
+    """Expected number of segments that a backward query (Algorithm 1) reads (APBF, section 5.4)."""
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
     if case == "window":
@@ -216,7 +225,11 @@ def apbf_accesses(
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return probability and probability times mean accesses, for the results False and True."""
+    """Return two pairs (p, p a), the first for the query result False, the second for True.
+
+    Here p is the probability of the result, and a is the mean number of segments that a query with
+    this result reads.
+    """
     probability, accesses = np.zeros((2, l + 1, k))
     probability[l, 0] = 1.0
     count = np.arange(k)
@@ -288,7 +301,10 @@ def digest_false_positive_rate(window: int, digest_bits: int) -> float:
 
 
 def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
-    """Mean number of entries per window and row that reach each column and, last, the stash."""
+    """Mean number of entries per row that reach each column during a window.
+
+    The last element is the mean number of entries that reach the stash.
+    """
     # A cell that x entries per window reach is free for a fraction 1 / (1 + x) of them (Erlang's
     # loss formula for one server), so x**2 / (1 + x) entries reach the next column.
     require_counts(window=window, columns=columns, rows=rows)

@@ -87,7 +87,10 @@ def header(spec: Specification, name: str) -> str:
 
 
 def files(spec: Specification, name: str) -> dict[str, str]:
-    """Return all exported texts by file name: C header, specification, SystemVerilog model."""
+    """Return the texts of all exported files by file name.
+
+    The files are the C header, the specification, and the two files of the SystemVerilog model.
+    """
     words = "words" if spec.key_bits > 64 else "words[0]"
     macros = {
         "X_DPI_SECRET": ", secret_low, secret_high" * spec.keyed, "X_DPI_KEY": words,
@@ -105,7 +108,7 @@ def files(spec: Specification, name: str) -> dict[str, str]:
 
 
 def _source(file: str) -> str:
-    """Read a source file, and remove the include guard and includes of other sources."""
+    """Return a source file without its include guard and without includes of other sources."""
     text = (SOURCES / file).read_text("utf-8")
     text = re.sub(r'(?m)^#include "\w+\.h"\n', "", text)
     guarded = re.fullmatch(r"(.*?)#ifndef \w+_H\n#define \w+_H\n(.*)#endif\n", text, re.DOTALL)
@@ -178,7 +181,10 @@ def _hash(key_hash: KeyHash) -> str:
 
 
 def _tables(columns: Iterable[int]) -> str:
-    """Return C tables of XORs of up to eight columns; the preprocessor computes the XORs."""
+    """Return C tables with the XOR of the columns that the bits of each key byte select.
+
+    The C preprocessor computes the XORs.
+    """
     known = [*columns]
     known += [0] * (-len(known) % 8)
     macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
@@ -194,7 +200,10 @@ def _tables(columns: Iterable[int]) -> str:
 
 
 def _products(columns: tuple[int, ...]) -> list[str]:
-    """Return the hash as 8 x 8 bit matrices; row d maps key byte o + d to output byte o."""
+    """Return the hash as an 8 x 8 array of bit matrices, each of which has 8 x 8 bits.
+
+    The matrix in row d and column o maps key byte (o + d) % 8 to its part of output byte o.
+    """
     rows = [[0] * 8 for _ in range(8)]
     for bit, column in enumerate(columns):
         byte, source = divmod(bit, 8)
@@ -335,7 +344,10 @@ def _parts(state: CoreState) -> list[NDArray[Any]]:
 
 
 def from_c(spec: Specification, data: bytes) -> Filter:
-    """Build a filter from a state that `X_save` wrote in C; StateFileError if it does not fit."""
+    """Build a filter from a state that `X_save` wrote in C.
+
+    StateFileError if the state is damaged or belongs to a filter with another specification.
+    """
     model = from_spec(spec)
     numbers, _, arrays = state = model.core_state()
     parts = _parts(state)

@@ -11,7 +11,7 @@ _Value = TypeVar("_Value")
 
 
 class Cached(cached_property[_Value]):
-    """Cached property without the lock of Python 3.11, which may be held during a fork."""
+    """Cached property without the lock of Python 3.11, which a thread may hold during a fork."""
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:
         super().__init__(compute)
@@ -32,7 +32,7 @@ class Element:
 
 
 class Secret(Element):
-    """Secret of 128 bits that is stored in two elements of `_numbers`, low word first."""
+    """128-bit secret that is stored in two elements of `_numbers`, the low word first."""
 
     def __get__(self, owner: Any, kind: type | None = None) -> int:
         low, high = owner._numbers[self._index : self._index + 2].view(np.uint64).tolist()

@@ -54,5 +54,5 @@ def wanted() -> bool:
 
 
 def halves(secrets: list[int]) -> NDArray[np.uint64]:
-    """Return `secrets` in the extension's format, shape (len(secrets), 2), low half first."""
+    """Return the low and high half of each secret, as an array of shape (len(secrets), 2)."""
     return np.array([(secret & (1 << 64) - 1, secret >> 64) for secret in secrets], np.uint64)

@@ -44,12 +44,12 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
 
 
 def default_tick(span: int | Fraction) -> int:
-    """Return the tick length that divides a span into about `TICKS` ticks, in nanoseconds."""
+    """Return a tick, in nanoseconds, that divides a span into about `TICKS` ticks."""
     return -(-span // TICKS)
 
 
 def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
-    """Return the window, in ticks, that always covers two keys that are a `span` apart."""
+    """Return a window, in ticks, that covers any two keys a `span` apart."""
     return span // tick + 1
 
 

@@ -5,11 +5,14 @@ from numbers import Integral, Real
 
 
 class LatelyError(Exception):
-    """Base class of errors in inputs or the environment; the message is a single line."""
+    """Base class of errors due to inputs or the environment; the message is a single line."""
 
 
 class SpecificationError(LatelyError, ValueError):
-    """A field of a specification violates a rule; the message has the field, rule and value."""
+    """A field of a specification violates a rule.
+
+    The message contains the field, the rule and the value.
+    """
 
 
 class RekeyError(LatelyError, RuntimeError):
@@ -21,7 +24,7 @@ class StateFileError(LatelyError, ValueError):
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:
-    """Raise SpecificationError with a field's rule and value unless the condition is true."""
+    """Raise SpecificationError with the field's name, rule and value if the condition is false."""
     if not condition:
         raise SpecificationError(f"{name}: {rule}, not {value!r}")
 

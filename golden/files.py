@@ -1,4 +1,4 @@
-"""Output files: a write is complete, or raises an error that shows the user's path."""
+"""Write output files completely, or raise an error that shows the path as the user wrote it."""
 
 import errno
 import io
@@ -23,7 +23,10 @@ class IncompleteOutputError(OSError):
 
 
 class _Descriptor(io.FileIO):
-    """Raw file whose errors show `path`; with `cut`, a failed write leaves no partial data."""
+    """Raw file whose error messages show `path`.
+
+    With `cut`, the data of a failed write is removed from the file.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class _Descriptor(io.FileIO):
 
 @contextmanager
 def whole_standard_output() -> Iterator[None]:
-    """Make each write to `sys.stdout` complete, or raise an error that mentions standard output."""
+    """Complete each write to `sys.stdout`, or raise an error that mentions standard output."""
     before: Any = sys.stdout
     try:
         # A descriptor opened for reading stands in for a closed one.
@@ -93,15 +96,16 @@ def whole_standard_output() -> Iterator[None]:
 def replace_file(
     path: PathName, *, private: bool = False, source: Source = None, kept: bool = False
 ) -> Iterator[BinaryIO]:
-    """Open a file that appears at `path`, complete, when the block has succeeded.
+    """Open an output file that appears at `path` only when the block has succeeded.
 
-    A regular file is written beside `path`, flushed to disk and renamed; an existing file keeps its
-    mode and, if permitted, its owner. Symbolic links are followed. Devices, FIFOs, sockets and
-    descriptors (``/dev/fd/N``) are written directly. Only its owner can read a `private` file. If
-    `source` is a regular file, a new file gets no wider read permissions than `source`.
+    A regular file is written beside `path`, flushed to disk and renamed. If it replaces another
+    file, it gets the mode and, if permitted, the owner of that file. Symbolic links are followed.
+    Devices, FIFOs, sockets and descriptors (``/dev/fd/N``) are written directly. Only the owner can
+    read a `private` file. If `source` is a regular file, a new file gets no wider read permissions
+    than `source`.
 
     `kept` is for content that cannot be recreated: the file is written in place and without a
-    buffer, so that after a failed write, everything that was written before remains.
+    buffer, so that everything that was written before a failed write remains.
     """
     path = os.fspath(path)
     with named(path):
@@ -119,9 +123,9 @@ def replace_file(
 
 
 def check_output(path: PathName) -> object:
-    """Check that a path is writable, and return an identity of the file behind the path.
+    """Check that a path is writable, and return a value that identifies the file at the path.
 
-    The identity is the same for all names of a file; it is None for a character device, to which
+    The value is the same for all names of a file. It is None for a character device, to which
     several outputs can be written.
     """
     with named(path):
@@ -180,7 +184,7 @@ def write_json(values: Any, path: PathName) -> None:
 
 @contextmanager
 def named(path: PathName, kind: type[OSError] = OSError) -> Iterator[None]:
-    """Replace an OSError of the block with an error that shows the path as the user wrote it."""
+    """Replace an OSError from the block with one that shows the path as the user wrote it."""
     try:
         yield
     except OSError as error:
@@ -281,7 +285,10 @@ def _mode_of(source: Source, path: str) -> int:
 
 
 def _without_group(mode: int) -> int:
-    """Remove group permissions that other users lack, as the file may have another group."""
+    """Remove the group permissions that users outside the group lack.
+
+    The new file may belong to a group other than that of the file with this `mode`.
+    """
     return mode & ~(0o070 & ~(mode << 3))
 
 

@@ -104,7 +104,7 @@ class ReadOnly:
 
 
 class Number(Element):
-    """Element of `_numbers` that holds 0 to 2**62 - 1 and is read under the object's lock."""
+    """Integer from 0 to 2**62 - 1 in `_numbers`; each read holds the object's lock."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
@@ -123,7 +123,10 @@ class Number(Element):
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Rename methods to ``_python_NAME``, and add compiled methods, faster for single keys."""
+    """Replace methods of a class by compiled methods, which are faster for single keys.
+
+    The replaced methods get the names ``_python_NAME``. Without the extension, nothing changes.
+    """
     core = compilation.extension()
     for name in _SINGLE if core is not None else ():
         member = inspect.getattr_static(kind, name)
@@ -325,7 +328,7 @@ class Filter(locks.Base, ABC):
     def from_spec(cls, spec: Specification) -> Self:
         """Build an empty filter from a specification of its family.
 
-        TypeError if `spec` is not a specification; SpecificationError if it has another family.
+        TypeError if `spec` is not a specification; SpecificationError if its family is another one.
         """
         cls._check_family(spec)
         values = spec.to_dict()
@@ -351,7 +354,7 @@ class Filter(locks.Base, ABC):
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
 
     def _digest_under(self, secret: int) -> None:
-        """Derive the keys of a keyed digest of text from `secret`, the filter's first secret."""
+        """If the text digest is keyed, derive its keys from `secret`, the filter's first secret."""
         self._digest_secret = check_secret(secret) if self.digest == "siphash" else 0
         vars(self).pop("_key_digest", None)
         if self._engine is not None:
@@ -425,7 +428,10 @@ class Filter(locks.Base, ABC):
         return self._performed(Operation.QUERY, words, moments, asked)
 
     def clear(self) -> None:
-        """Forget all keys, like the operation CLEAR; a secret loaded with `rekey` takes effect."""
+        """Forget all keys, as the operation CLEAR does.
+
+        A secret that `rekey` has loaded takes effect.
+        """
         self._empty()
         self._note_events(1)
 
@@ -464,7 +470,10 @@ class Filter(locks.Base, ABC):
     def _perform(
         self, codes: Codes, keys: Words, times: Times | None, windows: Ages | None
     ) -> Results:
-        """Perform checked operations; by default, with one call per run of equal operations."""
+        """Perform operations whose arguments have been checked.
+
+        This implementation makes one call for each run of equal operations.
+        """
         age = np.full(len(codes), -1, np.int64)
         starts = np.flatnonzero(np.diff(codes, prepend=255))
         for start, stop in pairwise([*starts.tolist(), len(codes)]):
@@ -544,7 +553,7 @@ class Filter(locks.Base, ABC):
 
     @Cached
     def _possible(self) -> NDArray[np.bool_]:
-        """Whether each of the 256 codes is supported; using this table is faster than `np.isin`."""
+        """Whether each code from 0 to 255 is supported; this table is faster than `np.isin`."""
         possible = np.zeros(256, np.bool_)
         possible[list(self.supported)] = True
         return possible
@@ -556,14 +565,14 @@ class Filter(locks.Base, ABC):
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes that the contents occupy in this process, without hash tables."""
+        """Number of bytes that the contents occupy in this process, excluding hash tables."""
         return sum(array.nbytes for array, _ in self._arrays().values())
 
     @property
     def window(self) -> int | None:
         """Window W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        Here d is the number of insertions after the key's own insertion, or the key's age if the
+        Here d is the number of insertions since the key was inserted, or the key's age if the
         window is a span of time.
         """
         return None
@@ -641,7 +650,7 @@ class Filter(locks.Base, ABC):
         return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether class, parameters and state are equal; counters are ignored."""
+        """Return whether `other` has the same class, parameters and state, except for counters."""
         if not isinstance(other, Filter):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
@@ -665,7 +674,7 @@ class Filter(locks.Base, ABC):
     __hash__ = None  # type: ignore[assignment]
 
     def _arrays(self) -> Bounded:
-        """Return the arrays of a state file, each with its maximum value."""
+        """Return the arrays that a state file stores, each with the maximum of its values."""
         return {}
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -734,7 +743,7 @@ class Filter(locks.Base, ABC):
         return CoreState(records, self._other_secrets(), arrays)
 
     def take_core_state(self, state: CoreState) -> None:
-        """Restore a result of `core_state`; TypeError or ValueError if the result does not fit."""
+        """Restore a state from `core_state`; TypeError or ValueError if it does not fit."""
         scratch = type(self).from_spec(self.spec)
         for record, numbers in zip(scratch._records(), state.numbers, strict=True):
             record[:] = numbers
@@ -788,18 +797,19 @@ class Filter(locks.Base, ABC):
     def load(
         cls, file: StateFile, *, clock: Callable[[], int] | None = None, mmap: bool = False
     ) -> Self:
-        """Load a filter that `save` wrote, from a path or from an open file, read to its end.
+        """Load a filter that `save` wrote.
 
-        `lately.load` loads a filter of any class. The method of a class loads only filters of this
-        class and its subclasses, which must have been imported; a ring class also loads filters
-        that its `for_span` built. A `TimedFilter` gets the given `clock`; without `clock`, it gets
-        a `SteadyClock` if the saved filter had a clock. With `mmap`, a file at a path is mapped
-        into memory instead of read, and insertions change the memory but not the file. A mapped
-        file may be replaced, but must not be changed in place.
+        `file` is a path, or an open file, which is read to its end. `lately.load` loads a filter of
+        any class. The method of a class loads only filters of this class and its subclasses, which
+        must have been imported; a ring class also loads filters that its `for_span` built. A
+        `TimedFilter` gets the given `clock`; without `clock`, it gets a `SteadyClock` if the saved
+        filter had a clock. With `mmap`, a file at a path is mapped into memory instead of read, and
+        insertions change the memory but not the file. A mapped file may be replaced, but must not
+        be changed in place.
 
-        TypeError if `clock` is given for a filter that counts insertions, or `mmap` is given for an
-        open file; StateFileError if the file is not a state file, is damaged, or contains a filter
-        of another class; OSError if the file cannot be read.
+        TypeError if `clock` is given for a filter that counts insertions, or if `mmap` is given for
+        an open file; StateFileError if the file is not a state file, is damaged, or contains a
+        filter of another class; OSError if the file cannot be read.
         """
         name, (header, arrays) = state_name(file), read_state(file, mapped=mmap)
         try:
@@ -817,7 +827,9 @@ class Filter(locks.Base, ABC):
             size = sum(array.nbytes for array in arrays.values())
             needed = -(-getattr(spec, "storage_bits", 0) // 8)
             if size < needed:
-                raise ValueError(f"arrays have {size} bytes, the specification needs {needed}")
+                raise ValueError(
+                    f"the arrays have {size} bytes, but the specification needs {needed}"
+                )
             model: Any = owner._build(header["parameters"])
             model._take_saved(header["numbers"], arrays)
         except StateFileError:
@@ -832,7 +844,10 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes, *, clock: Callable[[], int] | None = None) -> Self:
-        """Build a filter from a result of `to_bytes`; `clock` and errors are those of `load`."""
+        """Build a filter from bytes that `to_bytes` returned.
+
+        `clock` and errors are those of `load`.
+        """
         return cls.load(io.BytesIO(data), clock=clock)
 
     @classmethod
@@ -899,8 +914,8 @@ class CountedFilter(Filter):
         is one key; see `lately.golden.hash.keys`. With ``nulls="skip"``, null keys and rows that
         contain a null are not inserted, and methods with results return False or -1 for them.
 
-        TypeError or ValueError if a key is null, has another type, or does not fit into `key_bits`,
-        if integers and text are mixed, or if an array has the wrong shape.
+        TypeError or ValueError if a key is null, has the wrong type, or does not fit into
+        `key_bits`, if integers and text are mixed, or if an array has the wrong shape.
         """
         words = self._words(keys)
         self._insert(words)
@@ -1001,10 +1016,10 @@ def check_and_insert_in_window(
     refresh: bool = True,
     nulls: Nulls = "refuse",
 ) -> Answers:
-    """Query each key in a `window` and then insert it, one key after another.
+    """Query each key within a `window` and then insert it, one key after another.
 
-    `window` is that of `query`; the other parameters and the result, shape (n,), are those of
-    `CountedFilter.check_and_insert`.
+    `window` has the same meaning as in `query`. The other parameters and the result, shape (n,),
+    are those of `CountedFilter.check_and_insert`.
     """
     words = self._words(keys)
     asked = self._asked_windows(window, len(words))

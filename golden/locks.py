@@ -77,7 +77,7 @@ def _locked(member: Any) -> Any:
 
 
 def holding(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method so that it runs while holding its object's lock."""
+    """Wrap a method so that it holds its object's lock while it runs."""
 
     @wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:

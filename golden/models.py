@@ -24,7 +24,8 @@ def from_spec(spec: Specification) -> Filter: ...
 def from_spec(spec: Specification, **options: int) -> Filter:
     """Build an empty golden model from a specification of any family.
 
-    A ring with a `span` gives a `TimeLimitedRing`. For a ring, `options` may contain the `secret`.
+    For a ring with a `span`, the result is a `TimeLimitedRing`. For any ring, `options` may contain
+    the `secret`.
     Errors are those of the model's constructor.
     """
     return model_of(spec).from_spec(spec, **options)

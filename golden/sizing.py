@@ -16,7 +16,7 @@ def check_rate(value: float, name: str = "fpr") -> float:
 
 
 def expected_keys(span: float, rate: float) -> int:
-    """Return the number of keys in a `span` of time, including both ends, at a `rate`."""
+    """Return the number of keys in a span, including both ends, at `rate` keys per unit of time."""
     require_number("rate", rate)
     rule = "must be above 0 and give at most 2**40 keys in the span"
     require(0 < rate * span <= 1 << 40, "rate", rule, rate)
@@ -37,7 +37,7 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the number of cells that a Bloom filter with shared cells needs to meet `fpr`."""
+    """Return the number of cells that meets `fpr` if all hash functions share the cells."""
     touched = fpr ** (1 / hashes)
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
 

@@ -123,10 +123,11 @@ class TimedFilter(Filter):
 
     @property
     def max_ahead(self) -> int | None:
-        """Maximum time by which an insertion may be ahead of the clock, in nanoseconds, or None.
+        """Maximum number of nanoseconds by which an insertion may be ahead of the clock.
 
-        An insertion that is further ahead is refused, because all later insertions would get its
-        time, and no key would expire until then. You can assign any value that `for_span` accepts.
+        None means no limit. An insertion that is further ahead is refused, because all later
+        insertions would get its time, and no key would expire until then. You can assign any value
+        that `for_span` accepts.
         """
         return self._max_ahead
 
@@ -256,7 +257,7 @@ class TimedFilter(Filter):
         return np.maximum(self._given(now, count), self._last)
 
     def _moment(self, now: Now) -> int:
-        """Return the time for a report of the state: `now`, the clock's time, or `latest`."""
+        """Return the time at which the state is reported: `now`, the clock's time, or `latest`."""
         if now is None and (self._clock is None or self._event_times):
             return max(self._last, 0)
         return int(self._moments(now, 1)[0])

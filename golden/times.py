@@ -63,7 +63,10 @@ def nanoseconds(
 
 
 def _check_unit(name: str, array: NDArray[Any], unit: int, meaning: str, other: str) -> None:
-    """Refuse numbers that would be times before 1973 or after 2116 in units of 1/`unit` second."""
+    """Refuse times since 1970 that are before 1973, or that seem to be in another unit.
+
+    `unit` is the number of units per second.
+    """
     first, last = SINCE_1970 // 10**9, TIME_LIMIT // 10**9
     for value in (array.min().item(), array.max().item()) if array.size else ():
         for seems, each in _UNITS.items():

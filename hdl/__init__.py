@@ -1,6 +1,6 @@
 """Amaranth components: filters as pipelined hardware units.
 
-Names are imported on first use, so that `lately.hdl.build` does not need Amaranth.
+Names are imported on first use, so that importing `lately.hdl.build` does not require Amaranth.
 """
 
 from importlib import import_module

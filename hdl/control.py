@@ -31,15 +31,15 @@ class Verdict(data.StructLayout):
 
 
 class CoreSignature(wiring.Signature):
-    """Ports of a core, the pipeline from a key to the verdict on that key.
+    """Ports of a core, the pipeline that computes the verdict on a key.
 
     A core of any family accepts one operation per cycle and never stalls. Results leave in order,
     each ``latency`` cycles after the key. An operation sees the effects of all earlier operations.
     After a clear, no operation may enter until `clean` is high.
 
-    The port `control` follows the key by a fixed number of cycles, in a single-lane unit
-    `lately.hdl.latencies.CONTROL_LAG`. So the hash can start before the unit has decided whether to
-    shift.
+    The port `control` follows the key by a fixed number of cycles, which is
+    `lately.hdl.latencies.CONTROL_LAG` in a single-lane unit. The hash can therefore start before
+    the unit has decided whether to shift.
 
     Every core has the attribute ``latency``. A core whose shifts retire a segment also has
     ``clear_cycles``, the number of cycles from a shift or clear until `clean` is valid. If a core

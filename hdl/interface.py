@@ -54,7 +54,7 @@ class UnitSignature(wiring.Signature):
     A request has the fields ``key``, ``operation``, ``tag`` (a word that the result repeats),
     ``time``, ``window`` and ``query_class``. A result has these fields:
 
-    - ``seen``: whether the key was reported
+    - ``seen``: whether the key is reported
     - ``age``: age of the youngest generation that can hold the key; 0 if the key was not seen
     - ``oldest``: number of cells of the key that have this age
     - ``status``: see `lately.hdl.unit.BaseUnit`
@@ -119,7 +119,7 @@ class UnitSignature(wiring.Signature):
         return self._result
 
     def of_lane(self, payload: Any, number: int) -> Any:
-        """Return the part of a payload, or of its layout, that belongs to the lane `number`."""
+        """Return the part of a payload, or of its layout, that belongs to lane `number`."""
         if self._lanes == 1:
             return payload
         if isinstance(payload, data.StructLayout):
@@ -237,6 +237,6 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
 
 
 def _existing(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without the zero-width fields, but always with the tag."""
+    """Return the fields that are wider than zero bits, and the tag even if it has no bits."""
     return {name: shape for name, shape in fields.items()
             if name == "tag" or Shape.cast(shape).width}  # fmt: skip

@@ -27,9 +27,9 @@ GENERATION_LEAD = 16
 SECRET_LEAD = 3  # cycles from a secret's acceptance to the first accepted operation that it affects
 STAMP_LATENCY = 3  # cycles to compare the time of a request that need not wait
 SPARE_SETTLE = 3  # cycles until the state of the spare segment reflects earlier operations
-# cycles for which a SHIFT closes the input if the spare segment is clean
+# cycles for which a SHIFT stalls the input if the spare segment is clean
 SHIFT_PAUSE = SPARE_SETTLE + 6
-# maximum cycles for which a SHIFT or CLEAR keeps the input closed after the clearing has ended
+# maximum cycles for which a SHIFT or CLEAR stalls the input after the clearing has ended
 PAUSE = 2 * SPARE_SETTLE + 16
 GENERATION_SAMPLE = GENERATION_LEAD // 2  # cycles between two samples of the generation length
 STATUS_BITS = 2  # width of the status field of a time-based window

@@ -13,7 +13,7 @@ def alarm_ports(check):
 
 
 def recovering(m, unit, wrongs):
-    """Make the unit reset itself if a flag of `wrongs` is set; `alarms` counts the resets."""
+    """Make the unit reset itself if any flag in `wrongs` is set; count the resets in `alarms`."""
     registers = [registered(m, flag, f"wrong{number}") for number, flag in enumerate(wrongs)]
     # Resets by the unit itself do not clear this count.
     alarms = Signal.like(unit.alarms, reset_less=True)
@@ -35,13 +35,13 @@ def watch_count(m, count, name, *, more, less=0):
 
 
 def watch_credits(m, credits, name):
-    """Return whether the credits and the operations in flight do not add up to the limit."""
+    """Return whether the sum of credits and operations in flight differs from the limit."""
     late = delayed(m, Cat(credits.spend, credits.refund), 2, f"{name}_late")
     return watch_count(m, credits.left, name, more=late[1], less=late[0])
 
 
 def watch_way(m, start, end, cycles, name):
-    """Return whether the flag `end` differs from the flag `start` of `cycles` cycles earlier."""
+    """Return whether `end` differs from the value that `start` had `cycles` cycles earlier."""
     # This copy is inverted, so synthesis cannot merge it with the flag's registers.
     none = Signal(cycles, name=f"{name}_none", init=-1)
     m.d.sync += none.eq(Cat(~start, none))
@@ -61,7 +61,7 @@ def watch_results(
     due,  # whether a verdict is due in the next cycle
     valid_next,  # whether a verdict arrives in the next cycle
 ):
-    """Return a flag that rises some cycles after a result was lost or duplicated.
+    """Return a flag that rises a few cycles after a result has been lost or duplicated.
 
     The flag also rises if `accepted` is wrong.
     """

@@ -1,4 +1,7 @@
-"""Parameter checks and widths shared by components and profiles. Does not import Amaranth."""
+"""Parameter checks and widths shared by components and profiles.
+
+This module does not import Amaranth.
+"""
 
 
 def require_integer(name, value, *, minimum=0, maximum=None):
@@ -18,7 +21,7 @@ def require_power_of_two(name, value, *, minimum=1):
 
 
 def alternatives(values) -> str:
-    """Quote values, and join them with commas and "or", such as 'a', 'b' or 'c'."""
+    """Return the quoted values joined with commas and "or": 'a', 'b' or 'c'."""
     *others, last = map(repr, values)
     return f"{', '.join(others)} or {last}" if others else last
 

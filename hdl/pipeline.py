@@ -32,7 +32,7 @@ def successor(count):
 
 
 def below(value, limit):
-    """Return whether `value` is below the constant `limit`, in half the LUTs of a carry chain."""
+    """Return whether `value` is below the constant `limit`, with half the LUTs of a carry chain."""
     if limit >> len(value):
         return Const(1)
     less = Const(0)
@@ -96,7 +96,7 @@ class Staged:
         return staged
 
     def settled(self):
-        """Return the value from a register; add a register only if logic drives the value."""
+        """Return the value from a register, which is added only if logic drives the value."""
         return self.at(self.stage + 1) if self.levels else self
 
     def _register(self):
@@ -110,7 +110,7 @@ class Staged:
 
 
 class Draft:
-    """Stand-in for a module; it drops all statements, so that only the stages are computed."""
+    """Stand-in for a module that ignores all statements, so that only the stages are computed."""
 
     def __init__(self):
         self.d = self.sync = self.comb = self
@@ -152,7 +152,7 @@ class Pipeline:
         reset_less=False,
         levels=0,  # levels of LUTs that the value has passed
     ):
-        """Add a value of the module, such as the output of a component, at the given stage."""
+        """Return a value of the module, such as a component's output, as a `Staged` value."""
         if stage is not None:
             self.latency = max(self.latency, stage)
         return Staged(self, value, stage, name, reset_less=reset_less, levels=levels)
@@ -219,12 +219,12 @@ class Pipeline:
         """Raise StageError unless all outputs have the stage `latency`."""
         stage = self.stage(*outputs)
         if stage != latency:
-            raise StageError(f"{outputs[0]!r} is an output, but the stated latency is {latency}")
+            raise StageError(f"latency: must be {stage}, the stage of the outputs, not {latency}")
 
     def all_of(self, name, flags, *, steps=0, reset_less=False):
-        """Return whether all flags are set, after ``ceil(log4(len(flags)))`` steps or more.
+        """Return whether all flags are set.
 
-        `steps` is the minimum number of steps.
+        This takes ``ceil(log4(len(flags)))`` steps, but at least `steps`.
         """
         number = 0
         while len(flags) > 1 or number < steps:

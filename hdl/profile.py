@@ -1,4 +1,7 @@
-"""Options, latency and limits of a unit that is not yet built. Does not import Amaranth."""
+"""Options, latency and limits of a unit that is not yet built.
+
+This module does not import Amaranth.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -116,7 +119,7 @@ class Profile:
 
     @property
     def ticks(self) -> tuple[str, ...]:
-        """Sources of ticks that the unit can have; empty if the unit has no ticks."""
+        """Tick sources that the unit supports; empty if the unit has no ticks."""
         return ()
 
     @property
@@ -148,19 +151,22 @@ class Profile:
 
     @property
     def votes(self) -> int:
-        """Number of replicas of each small memory outside the memory of the filter."""
+        """Number of replicas of each small memory, such as a queue, outside the filter's memory."""
         return 1 if self.protect == "none" else VOTES
 
     # Time
 
     @property
     def latency_terms(self) -> dict[str, int]:
-        """Latency of each part of the pipeline in cycles, by name, in the order of the parts."""
+        """Number of cycles of each part of the pipeline, by name and in pipeline order."""
         raise NotImplementedError
 
     @property
     def latency(self) -> int:
-        """Minimum number of cycles from accepting a request without a time to the result."""
+        """Minimum number of cycles from the acceptance of a request to the result.
+
+        Requests with times take longer: see `unit_latency`.
+        """
         return sum(self.latency_terms.values())
 
     @property
@@ -194,7 +200,7 @@ class Profile:
 
     @property
     def longest_pause(self) -> int:
-        """Maximum number of cycles for which an operation closes the input."""
+        """Maximum number of cycles for which an operation stalls the input."""
         return PAUSE
 
     @property
@@ -204,7 +210,7 @@ class Profile:
 
     @property
     def pauses(self) -> list[str]:
-        """Sentences that state when the input closes for a reason other than back-pressure."""
+        """Sentences that state when the input stalls for reasons other than back-pressure."""
         return []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
@@ -213,9 +219,9 @@ class Profile:
 
     @property
     def edges(self) -> tuple[int, int] | None:
-        """Maximum age of keys that are always reported, and minimum age of forgotten keys.
+        """Maximum age of keys that are always reported, and minimum age of keys that are forgotten.
 
-        The value is None if the specification has query classes.
+        The property is None if the specification has query classes.
         """
         if self.spec.classes is not None:
             return None

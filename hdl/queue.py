@@ -34,12 +34,12 @@ class _Fifo(wiring.Component):
     def _elaborate_reading(self, m, *, twice=False):
         """Drive the output, and return the signals that control the memories.
 
-        These are `came` (a word arrives), `taken` (the output is enabled), `load` (the output loads
-        a word), the numbers of words `written` and `read`, and `after`, the value of `read` after
-        the next load.
+        In order, the signals are `came` (a word arrives), `taken` (the output is enabled), `load`
+        (the output loads a word), `written` and `read` (numbers of words), and `after` (the value
+        of `read` after the next load).
 
-        With `twice`, a second register holds the enable, inverted so that synthesis does not merge
-        the two registers.
+        If `twice` is true, a second register holds the enable. It is inverted, so that synthesis
+        does not merge the two registers.
         """
         taken = Signal()
         load = Signal()
@@ -72,14 +72,17 @@ class _Fifo(wiring.Component):
         return came, taken, load, written, read, after
 
     def _elaborate_count(self, m, name, event, *, down=False):
-        """Count events; with `down`, count down, so that synthesis does not merge two counters."""
+        """Return a counter of events.
+
+        If `down` is true, it counts down, so that synthesis does not merge it with another counter.
+        """
         count = Signal(range(2 * self._depth), name=name, init=2 * self._depth - 1 if down else 0)
         with m.If(event):
             m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
 
     def _elaborate_words(self, m, name, came, value, read, taken, addresses, *, down=False):
-        """Store words of one kind at consecutive addresses; return the word that was read last."""
+        """Store words of one kind at consecutive addresses; return the last word read."""
         if not len(value):
             return Signal(0)
         address = addresses[name] = self._elaborate_count(m, f"{name}_written", came, down=down)
@@ -126,9 +129,9 @@ class Queue(_Fifo):
 class ResultQueue(_Fifo):
     """FIFO that joins each verdict with the tag of the operation.
 
-    Tags and verdicts arrive in the same order, each tag before its verdict. The `apart` high bits
-    of the verdict have separate address registers, so that a wide verdict can be placed in two
-    regions of the chip.
+    Tags and verdicts arrive in the same order, each tag before its verdict. The highest `apart`
+    bits of the verdicts have their own address registers, so that wide verdicts can be placed in
+    two regions of the chip.
     """
 
     def __init__(

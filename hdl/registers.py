@@ -1,7 +1,8 @@
 """Registers of units and boards: one list for hardware, host software and documentation.
 
-A unit behind a bus has the registers of its ports, see `lately.hdl.bus.register_map`. A board adds
-the registers of its serial line at higher addresses. This module does not import Amaranth.
+A unit behind a bus has the registers that correspond to its ports: see
+`lately.hdl.bus.register_map`. A board adds the registers of its serial line at higher addresses.
+This module does not import Amaranth.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ ID = 0x4C41544C
 
 
 class Access(Enum):
-    """Kind of access to a register from outside."""
+    """Kind of software access to a register."""
 
     READ = "read"
     WRITE = "write"
@@ -43,7 +44,7 @@ class Access(Enum):
 
 
 class Block(Enum):
-    """Part of a board that holds a register."""
+    """Part of a unit or board that a register belongs to."""
 
     UNIT = "unit"
     WINDOW = "window"
@@ -233,7 +234,7 @@ def counters(
 
 
 def registers_table() -> Sequence[Sequence[str]]:
-    """Return rows of name, address, access, width, value after reset, and meaning."""
+    """Return one row per register: name, address, access, width, value after reset, and meaning."""
     return [
         [
             f"`{register.name}`",

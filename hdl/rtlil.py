@@ -1,4 +1,4 @@
-"""Writes the RTLIL of every preset, to compare it before and after a source change."""
+"""Writes the RTLIL of every preset, for comparison before and after a source change."""
 
 import hashlib
 import sys

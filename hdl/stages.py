@@ -1,4 +1,4 @@
-"""Numbers of pipeline stages of a unit that is not yet built, computed without Amaranth."""
+"""Pipeline depths of a unit that is not yet built, computed without Amaranth."""
 
 from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
@@ -9,7 +9,7 @@ LUT_INPUTS = 4  # number of LUT inputs of a step: equal to `lately.hdl.pipeline.
 
 
 def hash_stages(key_bits: int, hash: str, levels: int) -> int:
-    """Return the number of cycles from a key to the hash state of the key."""
+    """Return the number of cycles from a key to its hash state."""
     if hash == "siphash":
         # The first word takes one cycle, and each round takes five.
         rounds = message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS
@@ -31,5 +31,5 @@ def paged_stages(depth: int, *, far: bool = False) -> int:
 
 
 def oldest_stages(hashes: int) -> int:
-    """Return the number of cycles from the ages of the cells of a key to the verdict."""
+    """Return the number of cycles from the ages of a key's cells to the verdict."""
     return 2 * ceil_log(2, hashes) + (3 if hashes > 1 else 2)

@@ -26,7 +26,7 @@ def count_events(m, unit, events, *, amounts=()):
 
 
 class EventCounter(wiring.Component):
-    """Counts the set bits of `event`, or with `amount` adds up its values, modulo ``2**width``.
+    """Counts the set bits of `event` or, with `amount`, sums up `event`, modulo ``2**width``.
 
     The carry between digits is registered, so that the width does not limit the clock frequency.
     `count` is exact `latency` cycles after the last event.

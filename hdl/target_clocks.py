@@ -1,4 +1,4 @@
-"""Target clocks: the highest clock that the vendor permits for a unit on each device.
+"""Target clock frequencies of units on each device, and the limits stated by the vendors.
 
 `lately.boards.flow.limits` lists the sources of the frequencies. This module does not import
 Amaranth.
@@ -54,7 +54,7 @@ def device_class(device: str) -> str:
 
 
 def limit_mhz(device: str) -> float | None:
-    """Return the highest clock of a unit with block RAMs in MHz, or None if it is unknown."""
+    """Return the vendor's clock limit in MHz for a unit with block RAMs, or None if unknown."""
     kind = device_class(device)
     if kind not in CLOCK_MHZ and kind in WITHIN_REACH_MHZ:
         return None
@@ -62,7 +62,7 @@ def limit_mhz(device: str) -> float | None:
 
 
 def target_mhz(device: str) -> int:
-    """Return the target clock of a unit in whole MHz: the vendor's limit, or a lower clock."""
+    """Return the target clock of a unit in whole MHz, which is at most the vendor's limit."""
     within_reach = WITHIN_REACH_MHZ.get(device_class(device), inf)
     return int(min(limit_mhz(device) or inf, within_reach))
 

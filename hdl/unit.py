@@ -33,7 +33,7 @@ EVENT_PORTS = {"upset": "fault"}  # core port of each event whose port has anoth
 
 
 class BaseUnit(wiring.Component):
-    """Base class of units with one or several lanes; `lately.hdl.build.filter_unit` builds a unit.
+    """Base class of units with one or several lanes, which `lately.hdl.build.filter_unit` builds.
 
     Every operation produces one result, in order. Operations take effect one after another.
     `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or reset,
@@ -51,10 +51,10 @@ class BaseUnit(wiring.Component):
         before the operation takes effect.
 
         Dictionary: the window of a request is a number of insertions. A window longer than the
-        window of the specification has the same effect as that window; with window 0 no key is
-        seen. An operation with the bits insert and remove removes the key. The age is the number
-        of later insertions, 0 for the last inserted key. The status is 1 if the window exceeds the
-        guaranteed window, so that keys may be missed.
+        window of the specification has the same effect as that window; if the window is 0, no
+        key is seen. An operation with the bits insert and remove removes the key. The age is the
+        number of later insertions, and 0 for the last inserted key. The status is 1 if the window
+        exceeds the guaranteed window, so that keys may be missed.
 
         Timing filter: window and age are numbers of ticks or blocks. A window longer than the
         window of the specification has the same effect as that window. ``age`` is the age of the
@@ -67,17 +67,17 @@ class BaseUnit(wiring.Component):
         unit needs a table entry that was never loaded.
     generation : In(generation_bits)
         Ring only. Number of insertions per generation; the guarantees of the specification hold
-        for ``spec.generation``. With 0 or 1 every insertion begins a generation. The first
-        insertion after a SHIFT or CLEAR is an exception: it begins a generation with 0, but not
-        with 1. A change applies from the first generation that begins with an operation accepted
-        at least `lately.hdl.latencies.GENERATION_LEAD` cycles later.
+        for ``spec.generation``. If the number is 0 or 1, every insertion begins a generation, with
+        one exception: if the number is 1, the first insertion after a SHIFT or CLEAR does not. A
+        change applies from the first generation that begins with an operation accepted at least
+        `lately.hdl.latencies.GENERATION_LEAD` cycles later.
     tick, or period : In
-        See `UnitOptions`. A tick takes effect between two operations without using a cycle. The
-        ``time`` of the results reports the tick.
+        See `UnitOptions`. A tick takes effect between two operations without using a cycle. From
+        then on, the ``time`` of results includes the tick.
     tick_lost : Out(1)
-        With `tick` only: high for a cycle after a tick is lost, because
-        `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period` cycles apart,
-        were still waiting.
+        With `tick` only: high for one cycle after a tick is lost. A tick that follows another by
+        less than `Profile.min_period` cycles waits, and is lost if
+        `lately.hdl.latencies.TICKS_WAITING` ticks are already waiting.
     covered : Out(range(span + 2))
         Ring with a time-based window only: number of ticks, including the current one, whose keys
         are all still reported; ``span + 1`` unless the window is shortened.
@@ -106,16 +106,16 @@ class BaseUnit(wiring.Component):
         `EventCounter`.
     fault : Out(1)
         If the unit checks its state: high for the cycle in which the unit resets itself after an
-        illegal state. Operations in flight then produce no result. The input opens once the
-        memory is clear.
+        illegal state. Operations in flight then produce no result. The unit accepts operations
+        again once the memory is clear.
     alarms : Out(16)
-        Number of these resets since the last external reset.
+        Number of times the unit has reset itself since the last external reset.
     """
 
     # cycles from a change of the generation length to its first effect on an operation
     GENERATION_LEAD = GENERATION_LEAD
 
-    SHIFT_PAUSE = SHIFT_PAUSE  # cycles for which a SHIFT closes the input if the spare is clean
+    SHIFT_PAUSE = SHIFT_PAUSE  # cycles for which a SHIFT stalls the input if the spare is clean
     # with re-keying: cycles from a secret's acceptance to the first operation that uses it
     SECRET_LEAD = SECRET_LEAD
 
@@ -208,7 +208,7 @@ class BaseUnit(wiring.Component):
 
     @property
     def longest_pause(self):
-        """Maximum number of cycles for which an operation closes the input."""
+        """Maximum number of cycles for which an operation stalls the input."""
         return self.profile.longest_pause
 
     @property
@@ -403,7 +403,7 @@ class Unit(BaseUnit):
         return room, free
 
     def _elaborate_check(self, m, i, accepted, queue, free):
-        """Return two flags: a result was lost or duplicated, and the state of a part is illegal."""
+        """Return whether a result was lost or duplicated, and whether any state is illegal."""
         core, front = self.core, self.front
         illegal = queue.illegal | front.illegal
         if "illegal" in core.signature.members:

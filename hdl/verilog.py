@@ -24,9 +24,9 @@ def convert(component: Any, name: str = TOP) -> str:
 
 
 def with_start(text: str) -> str:
-    """Make every combinational process in `text`, Verilog from yosys, run once at the start.
+    """Return Verilog from yosys, changed so that every combinational process runs at the start.
 
-    Otherwise, in Icarus, the outputs of a process whose inputs never change would stay X.
+    Otherwise, the outputs of a process whose inputs never change would stay X in Icarus Verilog.
     """
     # An immediate change may occur before the processes wait for it.
     text = _EVENT.sub("_start_ ", text)

@@ -43,7 +43,7 @@ class _Step(NamedTuple):
 
 
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
-    """Return random transfers and their expected results, if no tick occurs in between."""
+    """Return random transfers and the results that are expected while no tick occurs."""
     component = design.component
     signature: UnitSignature = component.unit.signature
     beats = list(_beats(design, count, np.random.default_rng(seed)))
@@ -61,7 +61,7 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
 
 
 def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
-    """Yield the operations of each transfer; a SHIFT or CLEAR precedes the others."""
+    """Yield the operations of each transfer, which may include a SHIFT or CLEAR."""
     signature: UnitSignature = design.component.unit.signature
     lanes, tags = signature.lanes, 1 << design.tag_bits + design.tlast
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
@@ -164,7 +164,7 @@ FRAME_CYCLES = 4 * MAX_FRAME + 200
 
 
 def all_fit(options: FrameOptions) -> bool:
-    """Return whether every frame of the test bench fits into the buffer, at any input rate."""
+    """Return whether the deduplicator accepts every frame of the test bench at any input rate."""
     beats = _FRAMES * beats_of(MAX_FRAME, options.beat) + ROOM_LAG
     slow = options.tready or options.max_frame >= _MIN_LINE_FRAME
     fits = (
@@ -175,7 +175,7 @@ def all_fit(options: FrameOptions) -> bool:
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return transfers of random frames, and the transfers that the deduplicator must send."""
+    """Return the transfers of random input frames, and of the frames that must be forwarded."""
     choose = random.Random(seed)
     options = design.frame_options
     shortest = _MIN_FRAME if options.tready else min(_MIN_LINE_FRAME, options.max_frame)
@@ -328,7 +328,7 @@ def _table(design: Design) -> dict[str, Any]:
 
 
 def _compared(design: Design, results: list[Port]) -> Transfer:
-    """Return a mask of the bits to compare; times are unpredictable if the unit generates ticks."""
+    """Return a mask for each result port; it omits times if the unit generates its own ticks."""
     masks = {port.name: (1 << port.width) - 1 for port in results}
     if design.options.get("ticks") == "period":
         for field in design.component.results:

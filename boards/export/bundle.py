@@ -36,7 +36,6 @@ _INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
 
 
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
-    """Write all files of an exported unit to a new or empty folder; with `force`, to any folder."""
     return write_folder(texts(design), directory, force=force)
 
 
@@ -156,7 +155,7 @@ def save_file(text: str, name: str) -> str:
 
 
 def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path of one instance of each module, parents first, and the paths of its ports."""
+    """Yield the paths of each module's first instance and of its ports, parents first."""
     modules = {match[1]: match[0] for match in _MODULE.finditer(text)}
     waiting = [(top, path)]
     shown = set()

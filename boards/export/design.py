@@ -122,7 +122,10 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A unit to export; invalid combinations raise `ExportError` or `SpecificationError`."""
+    """A unit to export and the settings of the export.
+
+    Unsupported settings raise `ExportError` or `SpecificationError`.
+    """
 
     spec: Specification
     name: str  # name of the module, and prefix of all files
@@ -175,7 +178,7 @@ class Design:
 
     @property
     def clock_mhz(self) -> float | None:
-        """Clock of the Ethernet line or, without one, of the target device; None if unknown."""
+        """Clock in MHz of the Ethernet line, or else of the target device; None if unknown."""
         if self.frames:
             return LINE_MHZ[FRAMES[self.wrap]]
         return target_mhz(self.device.name) if self.target and self.device.placed else None
@@ -197,7 +200,7 @@ class Design:
 
     @property
     def waits(self) -> bool:
-        """Whether the streams have `ready` and support back-pressure."""
+        """Whether the streams have a `ready` signal and so support back-pressure."""
         return self.wrap != "extern"
 
     @property
@@ -268,6 +271,6 @@ class Design:
 
     @cached_property
     def verilog(self) -> str:
-        """Verilog of the module and its submodules, whose names begin with the module's name."""
+        """Verilog of the module and of its submodules, which have the module's name as a prefix."""
         text = verilog_text(self.component, self.name, initial_values=self.initial_values)
         return ZEROES.sub("", with_templates(text, self.ram_style))

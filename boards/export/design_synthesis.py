@@ -22,7 +22,10 @@ def synthesize_design(
     self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise a unit with its bus registers; `options` are `inner` and those of `synthesize`."""
+    """Synthesise a unit together with its bus registers.
+
+    `options` may contain `inner`, an option of deduplicators, and the options of `synthesize`.
+    """
     frames = FRAMES.get(wrap)
     inner = options.pop("inner", False)
     clock = options.pop("target_mhz", None) or (frames and ceil(LINE_MHZ[frames]))

@@ -17,7 +17,10 @@ class ExportError(LatelyError, ValueError):
 def write_folder(
     files: Mapping[str, str], directory: str | os.PathLike[str], *, force: bool = False
 ) -> list[str]:
-    """Write files to a new or empty folder, or with `force` to any folder; return their names."""
+    """Write files to a folder, and return their names in alphabetical order.
+
+    The folder must be new or empty unless `force` is True.
+    """
     folder = Path(directory).resolve()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not existing.is_dir():

@@ -1,7 +1,7 @@
 """Rewrite the memories of an export in the coding style that vendor tools recognise.
 
-Memories of segments and cells are called ``words``. A unit never uses a word that one port reads
-while the other port writes it: in the proofs, such a read returns an arbitrary value.
+Memories that hold segments or cells are named ``words``. A unit never uses a word that one port
+reads while the other port writes it; the proofs assume that such a read returns an arbitrary value.
 """
 
 import re
@@ -51,7 +51,7 @@ _READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
 
 
 def with_templates(text: str, style: str) -> str:
-    """In Verilog, give each memory attributes and a separate process for each port."""
+    """Rewrite each memory of a Verilog text with attributes and with one process per port."""
     # The write port reads in the same process, so that tools infer a true dual-port memory. Initial
     # contents are omitted, because units clear their memories after reset.
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]

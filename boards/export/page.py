@@ -223,7 +223,7 @@ _FIELDS_OF_KIND = {
         "status": "1: the window is shortened, 2: the false-positive rate is exceeded, 0: neither",
     },
     "dictionary": {
-        "age": "insertions after the key's own; 0 if the key was not reported",
+        "age": "insertions since the key was inserted; 0 if the key was not reported",
         "status": "1 if keys of the requested window may be missed",
     },
     "timing": {"age": "age of the key's oldest cell, in {steps}; {above} if it has expired"},
@@ -249,7 +249,7 @@ FRAME_MEANINGS = MEANINGS | {
     "s_axis_digest_secret_tdata": "secret of the digest",
     "s_axis_digest_secret_tvalid": "handshake of secrets",
     "s_axis_digest_secret_tready": "handshake of secrets",
-    "hits": "frames that were seen lately",
+    "hits": "duplicate frames",
     "enable": "frames are accepted",
     "clear": "high for one cycle: the filter forgets all frames",
     "order": "a clear is pending",

@@ -68,7 +68,7 @@ def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> s
 
 
 class _Kept(Elaboratable):
-    """Wrapper that keeps the fragment to which its component is elaborated."""
+    """Wraps a component, and keeps the fragment that its elaboration returns."""
 
     def __init__(self, component: Any) -> None:
         self._component = component
@@ -83,7 +83,7 @@ class _Kept(Elaboratable):
 
 
 def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each submodule from this package, and the object that it represents."""
+    """Yield the path and the component of each submodule that this package defines."""
     origins = [
         origin for origin in fragment.origins or () if type(origin).__module__.startswith(PACKAGE)
     ]
@@ -162,7 +162,10 @@ def read_modules(text: str) -> list[RtlilModule]:
 
 
 def _stripped(body: str, *, top: bool) -> Iterator[str]:
-    """Yield the lines without attributes, except initial values and interfaces at the top level."""
+    """Yield the lines of a module without its attributes.
+
+    Only the initial values of registers are kept and, in the top module, the interfaces of ports.
+    """
     aliases = set(_ALIAS.findall(body))
     waiting: list[str] = []
     for line in filter(None, body.splitlines()):
@@ -181,7 +184,7 @@ def _stripped(body: str, *, top: bool) -> Iterator[str]:
 
 
 def share(modules: list[RtlilModule]) -> list[RtlilModule]:
-    """Merge modules that differ only in names; instances use the remaining module."""
+    """Merge modules that differ only in names, and make instances refer to the remaining module."""
     left: dict[str, RtlilModule] = {}
     stand_ins: dict[str, tuple[str, dict[str, str]]] = {}
     # Bottom-up, so that each parent is compared after its submodules.
@@ -199,7 +202,7 @@ def share(modules: list[RtlilModule]) -> list[RtlilModule]:
 def instances(
     lines: list[str], stand_ins: Mapping[str, tuple[str, Mapping[str, str]]]
 ) -> Iterator[str]:
-    """Yield the lines of a module, with the module and ports of each instance replaced."""
+    """Yield the lines of a module; its instances refer to the modules and ports in `stand_ins`."""
     ports: Mapping[str, str] = {}
     for line in lines:
         if line.startswith("  cell "):
@@ -230,7 +233,7 @@ _COPY = re.compile(r"\$\d+$")
 
 
 def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
-    """Yield the lines of a design with plain names; ports of the first module keep their names."""
+    """Yield the lines of a design after renaming; ports of the first module keep their names."""
     kinds = module_names(modules)
     parts = _part_names(modules)
     for module in modules:
@@ -244,7 +247,7 @@ def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
 
 
 def _part_names(modules: list[RtlilModule]) -> dict[str, dict[str, str]]:
-    """Return names for the numbered ports and wires of each module."""
+    """Return descriptive names for each module's ports and wires that have only numbers."""
     # A wire is named after a signal that contains it, or else after a submodule port connected to
     # it, or else as in the parent, or else as in a module with the same port.
     parts = {module.name: _signal_parts(module) for module in modules}
@@ -290,7 +293,7 @@ def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]
 
 
 def _signal_parts(module: RtlilModule) -> dict[str, str]:
-    """Return names for the numbered wires that carry part of exactly one signal."""
+    """Name each numbered wire after the signal that it carries, if no other wire gets that name."""
     names: dict[str, str] = {}
     whole = _widths(module)
     aliases = [
@@ -312,7 +315,7 @@ def _signal_parts(module: RtlilModule) -> dict[str, str]:
 
 
 def _bits(text: str) -> list[tuple[str, int]]:
-    """Return the wires in a concatenation, and their widths; a constant has the name ""."""
+    """Return the name and width of each wire in a concatenation; a constant has the name ""."""
     return [
         (match[1] or "", int(match[4] or int(match[2]) - int(match[3] or match[2]) + 1))
         for match in _BITS.finditer(text)
@@ -320,7 +323,7 @@ def _bits(text: str) -> list[tuple[str, int]]:
 
 
 def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a module, without wires that are unread aliases."""
+    """Yield the lines of a module, omitting wires that are unread aliases of other wires."""
     read: Counter[str] = Counter()
     copies: dict[str, str] = {}
     for line in module.lines:
@@ -364,7 +367,7 @@ def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return a unique plain identifier for each name, close to the wanted name."""
+    """Return, for each name, a unique plain identifier that resembles the wanted text."""
     identifiers: dict[str, str] = {}
     for name, text in wanted.items():
         plain = re.sub(r"\W+", "_", text.replace("$", "_"), flags=re.A).strip("_")

@@ -62,12 +62,12 @@ class Device:
         return self.levels_at(None)
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the maximum number of LUT levels at a clock; None means the target clock."""
+        """Return the maximum number of LUT levels at `mhz`, by default at the target clock."""
         return levels(self.name, mhz or target_mhz(self.name)) if self.placed else DEFAULT_LEVELS
 
     @property
     def limit_mhz(self) -> float | None:
-        """Maximum clock in MHz that the vendor permits; None if units are not placed."""
+        """Vendor's maximum clock in MHz; None if nextpnr does not support the device."""
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:

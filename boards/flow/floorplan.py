@@ -81,10 +81,10 @@ def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
 
 
 def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> int:
-    """Place the block RAMs of a unit in its harness; return the number of placed block RAMs.
+    """Place the block RAMs of a unit inside its harness, and return how many were placed.
 
-    `groups`, whose names are relative to the unit, come from
-    `lately.hdl.memory.map.floorplan_groups`. If they do not fit, no block RAM is placed.
+    `groups` is the result of `lately.hdl.memory.map.floorplan_groups`; its names are relative to
+    the unit. If the groups do not fit, no block RAM is placed.
     """
     cells = netlist.get("top.unit", {"cells": {}})["cells"]
     sites_by_name: dict[str, str] = {}

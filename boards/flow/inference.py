@@ -53,7 +53,7 @@ INFERRED: Mapping[str, InferredBlock] = {
 
 
 def is_inferred(family: str) -> bool:
-    """Return whether yosys infers the block RAMs of all unit memories."""
+    """Return whether yosys infers every block RAM of a unit on devices of a family."""
     return family in INFERRED and family not in BLOCK_KINDS
 
 
@@ -75,7 +75,7 @@ def inferred_memory(
     new: bool = False,  # whether a read of a word being written returns the new word
     forced: bool = False,  # whether the memory has the attribute for block RAMs
 ) -> Inferred:
-    """Predict the resources that yosys uses for a memory with one write port for whole words."""
+    """Predict the resources of a memory that has one write port, which writes whole words."""
     block = INFERRED[family]
     small = _small_cost(block, depth, width, len(reads))
     if len(reads) == 2 and block.shared:
@@ -155,7 +155,7 @@ def is_exact(spec: Any, family: str) -> bool:
 
 
 def unit_blocks(spec: Any, device: Device) -> int:
-    """Predict the number of block RAMs of a unit without bus or frame streams on a device."""
+    """Predict how many block RAMs a unit without a bus or frame streams uses on a device."""
     family = device.family
     if spec.kind == "ring":
         blocks = _ring_blocks(spec, device)
@@ -193,7 +193,7 @@ def _cells(spec: Any) -> tuple[int, int, list[range]]:
 
 
 def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-    """Yield the depth and width of each small memory; these go into LUTs where possible."""
+    """Yield the depth and width of each memory that LUTs can hold on families with LUT memory."""
     yield profile.result_depth, profile.options.tag_bits
     if spec.kind == "ring":
         ages = ceil_log(2, spec.window_generations + 1)

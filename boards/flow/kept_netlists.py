@@ -21,7 +21,7 @@ def cache_directory() -> Path:
 
 
 class KeptNetlist:
-    """A cached netlist, identified by all the `texts` that determine it."""
+    """A cached netlist; `texts` are all the inputs that determine it."""
 
     def __init__(self, folder: Path, *texts: str) -> None:
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()

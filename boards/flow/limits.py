@@ -1,6 +1,7 @@
 """Maximum clocks that vendors permit for a device, independent of static timing.
 
-nextpnr adds up delays along paths. It does not check minimum pulse widths, clock trees and PLLs.
+nextpnr only adds up the delays along paths. It checks neither minimum pulse widths nor clock trees
+nor PLLs.
 """
 
 import tomllib
@@ -63,7 +64,7 @@ def limits(device: str) -> tuple[Limit, ...]:
 
 
 def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
-    """Return the lowest limit of a device that uses these block RAM ports."""
+    """Return the lowest clock limit of a device on which these block RAM ports are used."""
     named = {limit.name: limit for limit in limits(device)}
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
@@ -80,7 +81,7 @@ def unit_limit(device: str) -> Limit:
 
 
 def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
-    """Describe block RAM ports that are used in an undocumented way; empty if there are none."""
+    """Return a description of the ports whose widths are not documented, or "" if all are."""
     table = limits_table().get(device.partition("-")[0], {}).get("widths", {})
     return "; ".join(
         f"{port.mode} is documented for widths of {', '.join(map(str, table[port.mode]['bits']))} "

@@ -18,7 +18,7 @@ class ClockError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """PLL limits of a family from the data sheet."""
+    """Limits of a family's PLL, from the data sheet."""
 
     # Input, feedback and output divisors.
     reference: range
@@ -33,7 +33,7 @@ class Limits:
 
     @classmethod
     def of(cls, *, after: bool, **values: list[Any]) -> Self:
-        """Create limits from a table in `limits.toml`; two divisors are the ends of a range."""
+        """Create the limits from a table of `limits.toml`, where two divisors stand for a range."""
         fields: dict[str, Any] = {
             name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)
             for name, value in values.items()
@@ -51,7 +51,7 @@ TOLERANCE = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class Setting:
-    """Divisors of a PLL, and the exact frequencies in Hz."""
+    """Divisors of a PLL, and the exact frequencies in Hz that they produce."""
 
     input_hz: int
     # Divisors, as in `Limits`.
@@ -142,7 +142,7 @@ def _constants(value: int, *inputs: str, width: int = 1) -> dict[str, Const]:
 
 
 class ECP5PLL(PLL):
-    """EHXPLLL with feedback from its output."""
+    """PLL of an ECP5: the primitive EHXPLLL, with feedback from its output."""
 
     cell = "EHXPLLL"
 
@@ -170,7 +170,7 @@ class ECP5PLL(PLL):
 
 
 class ICE40PLL(PLL):
-    """SB_PLL40_CORE, whose input is a net."""
+    """PLL of an iCE40 with any net as its input: the primitive SB_PLL40_CORE."""
 
     cell = "SB_PLL40_CORE"
 
@@ -194,7 +194,7 @@ class ICE40PLL(PLL):
 
 
 class ICE40PadPLL(ICE40PLL):
-    """SB_PLL40_PAD at a dedicated pin, with its input buffer."""
+    """PLL of an iCE40 with a dedicated input pin: the primitive SB_PLL40_PAD."""
 
     cell = "SB_PLL40_PAD"
 
@@ -208,7 +208,7 @@ def filter_range(detector_hz: Fraction) -> int:
 
 
 class GowinPLL(PLL):
-    """RPLL of a GW1NR-9C with internal feedback from its output."""
+    """PLL of a GW1NR-9C: the primitive rPLL, with internal feedback from its output."""
 
     cell = "rPLL"
     device = "GW1NR-9C"

@@ -73,7 +73,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class CountReport(Resources):
-    """Cell counts of a unit on a device without a place-and-route tool."""
+    """Cell counts of a unit that was synthesised but not placed."""
 
     device: str
     lanes: int = 1  # operations that the unit accepts per cycle
@@ -87,7 +87,7 @@ class CountReport(Resources):
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisReport(Placement):
-    """Clock and cell counts of a unit that was placed on a device, without the harness."""
+    """Maximum clock and cell counts of a placed unit; the counts exclude the harness."""
 
     harness_lut: int
     harness_ff: int
@@ -185,7 +185,7 @@ def synthesize_unit(
     self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise the unit of a specification; `options` are those of `synthesize`."""
+    """Synthesise the unit of a specification; `options` are passed on to `synthesize`."""
     clock = options.get("target_mhz")
     unit = filter_unit(
         spec,
@@ -204,7 +204,7 @@ def count_unit(spec: Specification, *, device: Device) -> Resources:
 
 
 def count_cells(unit: wiring.Component, device: Device) -> Resources:
-    """Synthesise a unit, and count its cells without placement."""
+    """Synthesise a unit and count its cells, without placing it."""
     device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         netlist = Flow(Path(name), device).synthesise(_convert(unit, device))

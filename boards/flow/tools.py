@@ -142,7 +142,7 @@ class Flow:
         return modules
 
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
-        """Rewrite ``netlist.json`` with changes that nextpnr does not make itself."""
+        """Change ``netlist.json`` so that nextpnr times all paths or keeps block RAMs together."""
         size = self._device.place_and_route[1]
         if self._device.family in ("gowin", "gw5a"):
             make_timeable(modules)
@@ -234,7 +234,7 @@ class Flow:
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
-    """Copy files to `directory`, so that all of them appear together."""
+    """Copy files to `directory`; none appears there before all have been copied."""
     with ExitStack() as stack:
         for name in names:
             target = stack.enter_context(replace_file(directory / name))

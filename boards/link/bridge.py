@@ -19,15 +19,15 @@ MIN_CYCLES = 8
 
 
 class BaudError(LatelyError, ValueError):
-    """The clock cannot be divided to the baud rate."""
+    """The clock cannot generate the baud rate."""
 
 
 class BaudRate:
-    """Fractional divider from the clock to the baud rate.
+    """Fractional divider that derives the baud rate from the clock.
 
-    An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when it
-    overflows. The length of a bit therefore varies by one cycle, but the average rate is accurate
-    to one thousandth.
+    An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when the
+    accumulator overflows. The length of a bit therefore varies by one cycle, but the average rate
+    is accurate to one thousandth.
     """
 
     def __init__(self, *, clock_hz, baud):

@@ -38,7 +38,7 @@ def register_address(name: str) -> int:
 
 
 def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -> int:
-    """Return `check`, the checksum of all register writes, updated for another write."""
+    """Update `check`, the checksum of all register writes, for another write, and return it."""
     for number, word in enumerate(words):
         rotated = (check << 1 | check >> 31) & MISSING
         check = rotated ^ (address // 4 + number * (not same)) ^ int(word)
@@ -56,7 +56,7 @@ def result_words(spec: Specification) -> int:
 
 
 def longest_query(spec: Specification) -> int:
-    """Return the longest window or the highest class of a query; 0 if queries have neither."""
+    """Return the maximum window or class that a query can state, or 0 if queries have neither."""
     if spec.classes is not None:
         return spec.classes - 1
     return spec.window_blocks if spec.query_field else 0
@@ -68,7 +68,7 @@ class Block(NamedTuple):
     head: list[int]  # first two words of the trailer
 
     def trailer(self, performed: int) -> list[int]:
-        """Return the trailer of this block; `performed` is the number of earlier operations."""
+        """Return the trailer of this block, before which `performed` operations were performed."""
         head = np.array([*self.head, performed & MISSING], "<u4")
         return [*head.tolist(), zlib.crc32(head.tobytes(), zlib.crc32(self.words.tobytes()))]
 
@@ -76,7 +76,7 @@ class Block(NamedTuple):
 def pack_blocks(
     spec: Specification, codes: NDArray[Any], keys: NDArray[np.uint64], windows: NDArray[Any]
 ) -> Iterator[Block]:
-    """Split operations into blocks; `keys`, in 64-bit words, has shape (n, words)."""
+    """Pack n operations into blocks; `keys` holds 64-bit words and has shape (n, words)."""
     heads = codes.astype("<u4") | windows.astype("<u4") << CODE_BITS
     words = np.ascontiguousarray(keys, "<u8").view("<u4")[:, : -(-spec.key_bits // 32)]
     mixed = len(heads) > 0 and bool((heads != heads[0]).any())
@@ -92,7 +92,7 @@ def pack_blocks(
 
 
 def unpack_results(spec: Specification, words: NDArray[np.uint32]) -> Results:
-    """Decode results from `words`, shape (n, words); times have only their low bits."""
+    """Decode n results from `words`, shape (n, words); times are truncated to their low bits."""
     first = words[:, 0].astype(np.int64)
     seen, status = first >> 31 > 0, first >> AGE_BITS & (1 << STATUS_BITS) - 1
     age = first & (1 << AGE_BITS) - 1

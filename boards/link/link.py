@@ -1,4 +1,4 @@
-"""A unit behind a serial line: all of a board except clock, reset and pins."""
+"""A unit behind a serial line: everything in a bitstream except clock, reset and pins."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import fifo, memory, stream, wiring
@@ -35,7 +35,7 @@ def padded(name, value, width):
 
 
 class OperationPort(wiring.Component):
-    """Performs blocks of operations with correct trailers; bus accesses wait for the results."""
+    """Performs every block whose trailer is correct; bus accesses wait until results are ready."""
 
     def __init__(self, unit):
         super().__init__(
@@ -137,7 +137,7 @@ class OperationPort(wiring.Component):
             m.d.comb += getattr(request, name).eq(head[layout.CODE_BITS :])
 
     def _elaborate_bus(self, m, write, performed, begin):
-        """Store the words of a block, and read back results; assert `begin` at the last word."""
+        """Let the bus write blocks and read results; the last word of a block asserts `begin`."""
         bus, size = self.bus, len(self.record)
         words = size // WORD_BITS
         depth = layout.BLOCK_WORDS // words
@@ -187,7 +187,8 @@ class Link(wiring.Component):
     def _elaborate_line(self, m, unit, port, events, reset=None):
         """Connect the line to `unit`, to `port` and to the board's own registers.
 
-        The registers count `events`, which this method extends, and assert `reset`.
+        This method adds the events of the line to `events`, and the registers count all events. A
+        write to the reset register asserts `reset`.
         """
         m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
         m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
@@ -254,7 +255,7 @@ class Link(wiring.Component):
 
 
 class FilterLink(Link):
-    """A one-lane filter behind a serial line; `options` are those of `filter_unit`."""
+    """A filter with one lane behind a serial line; `options` are passed on to `filter_unit`."""
 
     def __init__(self, spec, *, clock_hz, baud, version=(0, 0, 0), **options):
         layout.check_spec(spec)

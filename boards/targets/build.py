@@ -162,7 +162,7 @@ def plan_files(
 def _place_and_route(
     flow: Flow, board: Board, clock_mhz: float, packer: _Packer
 ) -> tuple[int, dict[str, Any]]:
-    """Try the placement seeds; return the first that reaches the clock, and nextpnr's report."""
+    """Return the first placement seed that reaches the clock, and the report of nextpnr."""
     reached = []
     for seed in board.seeds:
         # A higher target would not improve placement, and would hide slow paths.
@@ -178,7 +178,7 @@ def _place_and_route(
 
 @contextmanager
 def _directory(path: Path) -> Iterator[Path]:
-    """Create a folder if necessary; on failure, delete it again."""
+    """Create the folder if it is missing, and remove it again if an exception is raised."""
     existed = path.is_dir()
     path.mkdir(parents=True, exist_ok=True)
     try:

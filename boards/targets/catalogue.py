@@ -77,7 +77,7 @@ class Board:
 
 
 def _with_pins(name: str, package: str | None = None) -> Device:
-    """Return a device whose nextpnr options read the pin file of the board."""
+    """Return a device with nextpnr options that name the pin file of the board."""
     device = DEVICES[name]
     pins = PINS_FILE[device.family]
     changed = {

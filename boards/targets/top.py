@@ -34,7 +34,7 @@ DELAY_TAPS = 80
 
 
 class Startup(wiring.Component):
-    """Resets domain ``sync`` until `clocks` cycles after the cause of the reset ends."""
+    """Holds the domain ``sync`` in reset until `clocks` cycles after the cause has ended."""
 
     def __init__(self, *, clocks: int) -> None:
         self._clocks = clocks
@@ -58,7 +58,7 @@ class Startup(wiring.Component):
 
 
 class RgmiiReceiver(wiring.Component):
-    """Receives bytes from a PHY over RGMII 2.0: half a byte per clock edge, low half first."""
+    """Receives bytes from a PHY over RGMII 2.0: one nibble per clock edge, low nibble first."""
 
     def __init__(self, pins: Any, *, domain: str) -> None:
         self._pins = pins  # pins `rx_data` and `rx_ctl`
@@ -117,10 +117,11 @@ class RgmiiTransmitter(wiring.Component):
 
 
 class BoardTop(Elaboratable):
-    """Top level of a board: a `FilterLink`, or with PHYs a `FrameLink`, in domain ``sync``.
+    """Top level of a board, with a link in the domain ``sync``.
 
-    The PLL generates the clock. Configuration, loss of lock or the button resets the domain; the
-    reset is synchronous and ends `STARTUP_S` after its cause.
+    The link is a `FrameLink` if the board has PHYs, otherwise a `FilterLink`. The PLL generates the
+    clock. Configuration, loss of the PLL's lock and the button reset the domain. The reset is
+    released synchronously, `STARTUP_S` after its cause has ended.
     """
 
     def __init__(self, link: wiring.Component, *, board: Board, setting: Setting) -> None:

@@ -156,7 +156,7 @@ def slack(distances: dict[str, tuple[int, int]]) -> Any:
     axes.set_xlim(0, 22)
     axes.set_ylim(len(distances) - 0.5, -0.5)
     axes.set_yticks(range(len(distances)), list(distances))
-    axes.set_xlabel("insertions after the key's own", fontsize=9)
+    axes.set_xlabel("insertions since the key was inserted", fontsize=9)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
 

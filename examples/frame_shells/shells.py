@@ -3,11 +3,11 @@
     lately export --spec dedup.toml --name dedup OPTIONS --out-dir ip
     python shells.py corundum --spec dedup.toml > ip/dedup_corundum.v
 
-`python shells.py corundum --options` prints OPTIONS. The tick of the plan, or of `--tick`, becomes
-the parameter PERIOD, in cycles of the target's default clock, or of the clock that `--mhz` gives.
-Each wrapper has the ports that its target requires: `ports.toml` lists these ports, and the source
-file that defines them. If an attacker can send frames, load a secret through the ports
-`s_axis_digest_secret_*` of `dedup`.
+`python shells.py corundum --options` prints OPTIONS. The tick comes from the plan or
+from `--tick`. The parameter PERIOD is the tick in cycles of the clock that `--mhz` gives, by
+default of the target's own clock. Each wrapper has the ports that its target requires: `ports.toml`
+lists these ports, and the source file that defines them. If an attacker can send frames, load a
+secret through the ports `s_axis_digest_secret_*` of `dedup`.
 """
 
 import argparse
@@ -26,7 +26,7 @@ PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
 
 @dataclass(frozen=True)
 class Shell:
-    """A target: the ports, the format of frames, and the logic between the ports and `dedup`."""
+    """Ports of a target, its frame format, and the logic that connects the ports to `dedup`."""
 
     options: str  # options for `lately export`
     clock: str

@@ -19,7 +19,7 @@ class AdmittingCache:
         self.hits = self.misses = 0
 
     def get(self, key):
-        """Return the value of a key, from the cache or by calling `load`."""
+        """Return the value of a key from the cache, or else from `load`."""
         if key in self._values:
             self.hits += 1
             self._values.move_to_end(key)

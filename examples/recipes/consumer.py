@@ -1,4 +1,4 @@
-"""A consumer that drops messages seen recently, with a state file for each committed offset.
+"""A consumer that drops messages seen recently, and saves its filter at each committed offset.
 
 The state file is written before the offset is committed, and is named after the offset. After a
 crash the consumer loads the state of the committed offset and reads the same messages again, with
@@ -11,7 +11,7 @@ from lately import GEBF
 
 
 class Deduplicator:
-    """Forwards the messages of a partition whose keys were not seen recently.
+    """Forwards the messages of a partition, except those whose keys were seen recently.
 
     The `broker` has the methods `committed()`, `read(offset, count)` and `commit(offset)`, which
     Kafka clients have under other names. Messages are pairs of a key and a value.

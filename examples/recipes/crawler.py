@@ -10,9 +10,9 @@ from lately import GEBF
 
 
 class Frontier:
-    """Queue of URLs to fetch, each at most once a week.
+    """Queue of URLs to fetch, to which each URL is added at most once a week.
 
-    By mistake, about one new URL in ``1 / fpr`` is skipped.
+    False positives cause about one new URL in ``1 / fpr`` to be skipped.
     """
 
     def __init__(self, *, fetches_per_second, fpr=1e-4):

@@ -13,12 +13,12 @@ from lately import GEBF
 
 
 def partition_of(key, partitions):
-    """Return the partition of a text key; unlike with `hash`, all processes get the same one."""
+    """Return the partition of a text key; unlike `hash`, all processes compute the same result."""
     return crc32(key.encode()) % partitions
 
 
 def step(_previous, before, keys, after):
-    """Return whether each key was seen; read the file `before`, and write the file `after`."""
+    """Load the filter from `before`, check and insert the keys, and save the filter to `after`."""
     model = GEBF.load(before)
     seen = model.check_and_insert(keys).tolist()
     model.save(after)
@@ -26,7 +26,7 @@ def step(_previous, before, keys, after):
 
 
 def deduplicate(client, batches, folder, *, partitions=2, window=100_000, fpr=1e-6):
-    """Yield the new keys of each batch, in order; `window` is a number of keys per partition."""
+    """Yield the new keys of each batch, in order; each partition has a window of `window` keys."""
 
     def state(home, number):
         return str(Path(folder) / f"{home:03}-{number:09}.lately")

@@ -22,5 +22,5 @@ def write(batches, path=PATH):
 
 
 def count_known(keys, path=PATH):
-    """Return the number of keys that the writer has inserted lately."""
+    """Return how many of the keys the writer has inserted lately."""
     return int(attach(path).query(keys).sum())

@@ -11,14 +11,14 @@ LARGE = 10_000
 
 
 async def unique(items, filter, key=lambda item: item):
-    """Yield the items of an asynchronous iterable whose key was not seen lately."""
+    """Yield the items of an asynchronous iterable whose keys were not seen lately."""
     async for item in items:
         if not filter.check_and_insert(key(item)):
             yield item
 
 
 async def unique_batches(batches, filter):
-    """Yield the batches, which are arrays of keys, without the keys that were seen lately."""
+    """Yield each batch, an array of keys, without the keys that were seen lately."""
     async for batch in batches:
         if len(batch) < LARGE:
             seen = filter.check_and_insert(batch)

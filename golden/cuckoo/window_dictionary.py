@@ -11,7 +11,7 @@ over Time-decaying Windows, section IV.B), whose notation the comments use: i, t
   with a free cell. Moves start in the middle column, and continue from each column to the next.
 - The list L, here called the stash, has a fixed size and holds whole digests. If the stash is full,
   its oldest entry is evicted, which may reduce the `guaranteed_window`. For windows up to this
-  limit, results equal those of a list of all digests with their last insertions.
+  limit, the results are those of a list that holds each digest and its last insertion.
 - Timestamps never repeat, so no sweep is needed.
 """
 
@@ -51,13 +51,13 @@ _INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9
 
 
 def digest_hash(spec: WindowDictionarySpec) -> KeyHash:
-    """Return the hash function whose two indices are the row bits and other bits of a digest."""
+    """Return the hash function whose two indices are the row bits and the remainder of a digest."""
     sizes = [spec.rows, 1 << spec.rest_bits]
     return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
 
 def row_offsets(spec: WindowDictionarySpec) -> Ages:
-    """Tabulate what each column XORs with a row, shape (columns, remainder bytes, 256)."""
+    """Return the values that each column XORs with a row; shape (columns, remainder bytes, 256)."""
     terms = offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
@@ -78,8 +78,8 @@ class WindowDictionary(CountedFilter):
     """Dictionary of digests: reports recent keys and their ages in insertions (section IV.B).
 
     A query accepts any window from 1 to `window` insertions. While `guaranteed_window` is at least
-    this window, a key of the window is always reported, with its exact age. Any other key is
-    reported only if a key of the window has the same digest. There is no slack: a key is reported
+    this window, a key in the window is always reported, with its exact age. Any other key is
+    reported only if a key in the window has the same digest. There is no slack: a key is reported
     for all d < W = `window`, and no longer, where d is the number of insertions after its own.
 
     Keys with equal digests are one key: inserting or removing one of them also renews or removes
@@ -256,7 +256,7 @@ class WindowDictionary(CountedFilter):
         return tau - t if code & _QUERY and t and tau - t < w else -1
 
     def _move(self, digest: int, tau: int) -> None:
-        """Replace an entry by a digest; the entry moves to the next column, and so on."""
+        """Store a digest in an occupied cell; its entry moves to the next column, and so on."""
         time, column = tau, self.columns // 2
         for _ in range(self.moves or 0):
             cell = column, self._row(column, digest)
@@ -313,7 +313,7 @@ class WindowDictionary(CountedFilter):
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Probability that a key that was never inserted is reported in the `window`.
 
-        It is the number of live digests in the window over 2**`digest_bits`.
+        It is the number of live digests in the window, divided by 2**`digest_bits`.
         """
         window, live = self.checked_window(window), 0
         for times in (self._times, self._stash_times):
@@ -325,15 +325,15 @@ class WindowDictionary(CountedFilter):
         return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Fraction of cells with a live entry in each column, shape (columns,)."""
+        """Return the fraction of cells in each column that hold a live entry; shape (columns,)."""
         fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
         return fills
 
     def differing_cells(self, memory: Ages) -> int:
-        """Count the cells in which the hardware's `memory`, of the same shape, differs.
+        """Count cells of the hardware's `memory`, of the same shape, that differ from the model's.
 
-        With moves, equal entries may be in different cells. The result then counts the entries of
-        the hardware that the model lacks, and the missing entries beyond the capacity of the stash.
+        With moves, equal entries may be in different cells, so entries are counted instead: those
+        that only the hardware has, and the missing ones that exceed the capacity of the stash.
         """
         if not self.moves:
             return int((memory != self.memory).any(axis=0).sum())
@@ -348,21 +348,21 @@ class WindowDictionary(CountedFilter):
 
     @property
     def memory(self) -> Ages:
-        """Age plus 1 and remainder of live entries, 0 in other cells; shape (2, columns, rows)."""
+        """Age plus 1 and remainder of each cell, 0 if it is not live; shape (2, columns, rows)."""
         distances = self._distances(self._times)
         live = distances <= self.window
         return np.stack([distances * live, self._held * live])
 
     @property
     def entries(self) -> Ages:
-        """Digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
+        """Live entries as pairs of digest and age plus 1, sorted by digest; shape (live, 2)."""
         distances = self._distances(self._stash_times)
         stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
         present = np.concatenate([self.entries_of(self.memory), stashed])
         return present[np.argsort(present[:, 0])]
 
     def entries_of(self, memory: Ages) -> Ages:
-        """Return digest and age plus 1 of each entry in an array like `memory`, shape (live, 2)."""
+        """Return each entry of an array like `memory` as digest and age plus 1; shape (live, 2)."""
         distances, rests = memory
         column, row = used = np.nonzero(distances)
         return np.stack([self._digest(column, row, rests[used]), distances[used]], axis=1)

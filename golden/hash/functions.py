@@ -81,7 +81,7 @@ Fields = tuple[IndexField, ...]
 
 
 def index_fields(sizes: Sequence[int]) -> Fields:
-    """Assign an index field to each size, filling each word from its top bit down."""
+    """Assign an index field to each size; the fields fill each word from its top bit down."""
     fields = []
     word = offset = 0
     for size in sizes:
@@ -182,7 +182,10 @@ def expand_rotations(
 
 
 def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[Basis]:
-    """Return a basis for each group of neighbours of the next function; [] if one is dependent."""
+    """Return a basis for each group of functions near the next function in the ring.
+
+    If the index bits within a group are linearly dependent, the result is an empty list.
+    """
     neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
     if len(rows) == functions - 1:
         # The ring wraps around: the last functions are neighbours of the first.
@@ -228,7 +231,7 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 
 @lru_cache(maxsize=64)
 def offset_terms(*, columns: int, row_bits: int, rest_bits: int, seed: int) -> tuple[Terms, ...]:
-    """Draw which remainder bits of a digest are XORed with each row bit in each column."""
+    """Draw, for each column and row bit, the remainder bits of a digest that are XORed with it."""
     # The row of a digest is its low part, XORed with these bits except in the first column. Any two
     # columns differ by a map of full rank if possible, so that digests with a common cell in one
     # column seldom share a cell in another.
@@ -266,7 +269,7 @@ def _rank_of_difference(first: Sequence[Sequence[int]], other: Sequence[Sequence
 
 
 def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
-    """Return tables of a row's offset in one column: shape (256,) for each remainder byte."""
+    """Return tables of shape (256,), one per remainder byte, whose XOR is the offset of a row."""
     masks = [0] * rest_bits
     for row, bits in enumerate(terms):
         for bit in bits:
@@ -275,7 +278,7 @@ def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArra
 
 
 class KeyHash:
-    """Hash functions; each maps a key to one index in ``range(size)`` for each of the `sizes`."""
+    """Hash functions, each of which maps a key to an index in ``range(size)`` for every size."""
 
     def __init__(
         self,
@@ -312,7 +315,7 @@ class KeyHash:
         return left.astype(np.uint64) << np.uint64(32) | right
 
     def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
-        """Expand n states to the cell indices of one function: shape (n,) for each size."""
+        """Return the cell indices of n states under one function; shape (n,) for each size."""
         words = [_xor_of_rotations(state, rotations) for rotations in self.rotations[function]]
         indices = []
         for field in self.fields:
@@ -329,7 +332,7 @@ class KeyHash:
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
     def compiled(self) -> tuple[Any, Any]:
-        """Return the C extension, and its own object for these hash functions."""
+        """Return the C extension and its `Hash` object for these hash functions."""
         fields = [
             # A field of zero width must not shift by the whole word.
             [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]

@@ -67,7 +67,7 @@ def _is_null(item: Any) -> bool:
 
 
 def _nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Convert keys to a type that a mask can index, and return whether each key is present."""
+    """Convert keys to an array that a mask can index, and return the mask of non-null keys."""
     if chunks := arrow_chunks(keys):
         whole = sys.modules["pyarrow"].chunked_array(chunks)
         return whole, np.asarray(whole.is_valid())
@@ -88,7 +88,7 @@ def unexpected(kind: object) -> TypeError:
 
 
 def plain(item: Any, position: int = 0) -> Any:
-    """Convert a key of any type to an integer, text or bytes; error messages show `position`."""
+    """Convert a key of any type to an integer, text or bytes; errors name the key's `position`."""
     kind = type(item)
     if kind in (int, str, bytes):
         return item
@@ -161,7 +161,7 @@ def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
 
 
 def octets(text: Any) -> bytes:
-    """Encode a str in UTF-8, and convert other byte strings to bytes."""
+    """Encode a str in UTF-8, or convert another type of byte string to bytes."""
     try:
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError as error:
@@ -176,7 +176,7 @@ def encoded(item: Any, position: int = 0) -> bytes:
 
 
 def tagged(tag: bytes, content: bytes) -> bytes:
-    """Prepend a tag and the length to the content, unless the tag is 0."""
+    """Prepend the tag and the length to the content, unless the tag is a zero byte."""
     return content if tag == b"\0" else tag + len(content).to_bytes(8, "little") + content
 
 
@@ -187,7 +187,7 @@ def _spans_of(texts: list[bytes]) -> Spans:
 
 
 def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
-    """Concatenate several buffers; the function `join` combines their adjusted starts and stops."""
+    """Concatenate buffers; `join` combines their starts and stops, adjusted to the new buffer."""
     if len(parts) == 1 and join is np.concatenate:
         return parts[0]
     buffers, starts, stops = zip(*parts, strict=True)
@@ -197,7 +197,7 @@ def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
 
 
 def _frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
-    """Return pairs of a name and a column if the keys consist of several columns, else None."""
+    """Return (name, column) pairs if the keys are given as several columns, else None."""
     result: list[tuple[Any, Any]] | None = None
     if isinstance(keys, tuple):
         result = [*enumerate(keys)] if keys and all(map(_is_column, keys)) else None
@@ -242,7 +242,7 @@ def _check_padding(array: NDArray[Any]) -> None:
 
 
 def arrow_chunks(keys: Any) -> list[Any] | None:
-    """Return the pyarrow arrays of a column, without copying; None for other kinds of keys."""
+    """Return the pyarrow arrays of a column, not copied, or None for other kinds of keys."""
     # A Python array has no such attribute, and a pandas index of tuples raises ValueError.
     with suppress(AttributeError, ValueError):
         if hasattr(keys.array, "__arrow_array__"):
@@ -315,7 +315,7 @@ class KeyDigest:
 
     @Cached
     def keys(self) -> Words:
-        """SipHash keys of the words, low half first, shape (count, 2); empty for BLAKE2b."""
+        """SipHash keys of the words, low half first; shape (count, 2), or (0, 2) for BLAKE2b."""
         label = f"lately/digest/{self.seed}/{self.secret}".encode()
         size = 16 * self.count if self.name == "siphash" else 0
         octets = hashlib.shake_256(label).digest(size)
@@ -333,7 +333,7 @@ class KeyDigest:
         return self.of_spans(*_spans_of(texts))
 
     def of_rows(self, columns: list[tuple[bytes, Spans]]) -> Words:
-        """Digest tuples whose elements are given as columns, each with its tag."""
+        """Digest tuples; each of the columns holds the tag and the spans of one element."""
         native = core()
         if native is None or self._shake:
             texts = []
@@ -349,7 +349,7 @@ class KeyDigest:
         return self._cut(words)
 
     def of_spans(self, data: NDArray[np.uint8], starts: Offsets, stops: Offsets) -> Words:
-        """Digest ``data[start:stop]`` for n pairs of `starts` and `stops`; shape (n, count)."""
+        """Digest n keys, each of them ``data[start:stop]``, to words of shape (n, count)."""
         words = np.empty((len(starts), self.count), np.uint64)
         native = core()
         if native is not None and not self._shake:
@@ -414,7 +414,7 @@ _SINGLE = (*TEXTS, *INTEGERS, tuple)
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is a single key rather than an array, a sized collection or an iterator."""
+    """Return whether `keys` is a single key, not an array, a sized collection or an iterator."""
     if isinstance(keys, tuple):
         return _frame_columns(keys) is None
     length = hasattr(keys, "__len__") or hasattr(keys, "__next__")
@@ -493,7 +493,7 @@ def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def check_keys(keys: Keys, digest: KeyDigest | int) -> Words:
-    """Convert keys of any type to words, shape (n, words); `digest` may also be the key width."""
+    """Convert n keys of any type to an array of shape (n, words); `digest` may be a key width."""
     digest = KeyDigest(digest) if isinstance(digest, int) else digest
     given: Any = keys
     if not isinstance(keys, list):

@@ -52,7 +52,7 @@ def siphash(words: list[int], secret: int, *, c: int = 1, d: int = 3) -> int:
 
 
 class ScalarHash:
-    """Hash functions h_0, h_1, ... of a filter, constructed with the arguments of `KeyHash`."""
+    """Hash functions h_0, h_1, ... of a filter; the constructor has the parameters of `KeyHash`."""
 
     def __init__(
         self,

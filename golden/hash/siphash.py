@@ -30,7 +30,7 @@ def random_secret() -> int:
 
 
 def check_secret(secret: object) -> int:
-    """Convert a `secret` of at most 128 bits to an int; error messages do not reveal its value."""
+    """Convert a `secret` of at most 128 bits to an int; error messages do not reveal the secret."""
     if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
     secret, size = int(secret), int(secret).bit_length()
@@ -93,7 +93,7 @@ def siphash(
 def siphash_spans(
     data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], secret: int
 ) -> NDArray[np.uint64]:
-    """Hash ``data[start:stop]`` for n pairs of `starts` and `stops`, under one `secret`."""
+    """Hash n byte strings, each of them ``data[start:stop]``, under one `secret`."""
     digests = np.empty(len(starts), np.uint64)
     sizes = stops - starts
     for size in np.unique(sizes).tolist():

@@ -122,7 +122,7 @@ class Comparison:
 
     @property
     def search(self) -> tuple[Reach, tuple[int, ...], tuple[Tunnel, ...]]:
-        """The arguments `reach`, `tag_types` and `tunnels` of `packet_layers.find_headers`."""
+        """Arguments `reach`, `tag_types` and `tunnels` for `packet_layers.find_headers`."""
         return self.reach, self.tag_types, self.tunnels
 
     def describe(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Comparison:
 
     @property
     def mask(self) -> NDArray[np.uint8]:
-        """Bitwise AND of all masks, shape (n,), starting at the first byte of the message."""
+        """Bitwise AND of all masks, for the first n bytes of a message; shape (n,)."""
         size = max((offset + len(octets) for offset, octets in self.masks), default=0)
         mask = np.full(size, 0xFF, np.uint8)
         for offset, octets in self.masks:
@@ -147,7 +147,7 @@ class Comparison:
         return mask
 
     def cut(self, octets: bytes, length: int) -> tuple[bytes, int]:
-        """Return the part of a message to compare, and the length of this part on the line."""
+        """Return the masked part of a message to compare, and the part's length on the line."""
         mask = self.mask
         head = np.frombuffer(octets[: len(mask)], np.uint8)
         octets = (head & mask[: len(head)]).tobytes() + octets[len(mask) :]
@@ -184,7 +184,7 @@ def hide(layer3: bytearray, version: Version, fields: Field) -> None:
 
 
 def radiotap(frame: bytes, link: int, fields: Field) -> int:
-    """Return the length in bytes of the radiotap header to skip, or 0 to skip nothing."""
+    """Return the length in bytes of the radiotap header to skip, or 0 if none is to be skipped."""
     if link != RADIOTAP or not fields & Field.NO_RADIOTAP or len(frame) < 4:
         return 0
     size = frame[2] | frame[3] << 8

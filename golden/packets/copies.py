@@ -58,7 +58,7 @@ class CopyRule:
 
     @property
     def differing(self) -> str | None:
-        """Property that must differ, or None."""
+        """Property in which a copy must differ from the original, or None if there is none."""
         return self.by if self.scope == "other" else self.differs
 
     @property
@@ -83,7 +83,7 @@ def properties(
     comparison: Comparison,
     secret: int = 0,
 ) -> Words:
-    """Return one property of each packet as a number, shape (n,), the same for equal values."""
+    """Map a property of each of n packets to a number; equal values have the same number."""
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
     if name == "layer2":
@@ -105,12 +105,12 @@ def properties(
 
 
 def scoped(digests: Words, origins: Words) -> Words:
-    """Combine digests with origins, so that equal packets of different origins are distinct."""
+    """Combine digests with origins, so that equal packets from different origins are distinct."""
     return digests ^ origins * np.uint64(_SPREAD)
 
 
 class CopyTable:
-    """Table that detects copies, with the digests of at least the last `capacity` packets."""
+    """Detects copies by the digests of at least the last `capacity` packets."""
 
     def __init__(self, window: int, span: int, capacity: int, rule: CopyRule) -> None:
         self._window, self._span = window, span if rule.exact else FOR_EVER
@@ -129,11 +129,11 @@ class CopyTable:
     def judge(
         self, digests: Words, seen: Answers, elapsed: Times, values: Words
     ) -> NDArray[np.int64]:
-        """Clear `seen` for packets that are not copies; all arrays have shape (n,).
+        """Set `seen` to False for packets that are not copies; all arrays have shape (n,).
 
         `elapsed` holds the nanoseconds since the first packet, which must not decrease. The result
-        is the number of the remembered packet with the same digest, counted from 1, or 0 if there
-        is none.
+        holds, for each packet, the number of the remembered packet that has the same digest.
+        Packets are numbered from 1, and 0 means that no such packet is remembered.
         """
         first = self._packets + 1
         self._packets += len(digests)

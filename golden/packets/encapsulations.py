@@ -41,7 +41,7 @@ def number(octets: bytes, at: int) -> int:
 
 
 def by_version(octets: bytes, at: int) -> int:
-    """Return the EtherType of the IP packet at the offset `at`, from its version field."""
+    """Return the EtherType for the IP version at the offset `at`, or `NOTHING`."""
     return {4: IP4, 6: IP6}.get(octets[at] >> 4, NOTHING)
 
 
@@ -87,13 +87,13 @@ def _osi(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _mpls(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Skip an MPLS label; after the bottom of the stack, content has no type (RFC 3032, 2.1)."""
+    """Skip an MPLS label; the last one in a stack does not state what follows (RFC 3032, 2.1)."""
     bottom = octets[start.at + 2] & 1
     return start._replace(kind=UNTYPED if bottom else MPLS, at=start.at + 4)
 
 
 def _untyped(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Recognise content without a type as IP if its header fits, else as Ethernet (RFC 4928, 3)."""
+    """Guess the kind of content without a type: IP, a control word or Ethernet (RFC 4928, 3)."""
     kind = by_version(octets, start.at)
     if kind != NOTHING and _fits(octets, start, kind):
         return start._replace(kind=kind)
@@ -139,7 +139,7 @@ def _pppoe(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _ppp(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Skip a PPP header, in which the sender may omit bytes (RFC 1661, 2; RFC 1662, 3.1)."""
+    """Skip a PPP header, which the sender may have compressed (RFC 1661, 2; RFC 1662, 3.1)."""
     at = start.at
     if octets[at] == 0xFF and octets[at + 1] == 3:
         at += 2
@@ -222,7 +222,7 @@ def _gtp(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _gtp_extension(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Skip one GTP-U extension header, if the byte before it is not 0 (3GPP TS 29.281, 5.2.1)."""
+    """Skip one GTP-U extension header, unless the preceding type is 0 (3GPP TS 29.281, 5.2.1)."""
     at = start.at
     if not octets[at + 3]:
         return start._replace(kind=UNTYPED, at=at + 4)

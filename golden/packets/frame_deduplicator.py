@@ -1,4 +1,4 @@
-"""Golden model of the frame deduplicator: forwarded frames, marks and counters."""
+"""Golden model of the frame deduplicator, which predicts output frames, marks and counters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Sent(NamedTuple):
 
 @dataclass
 class FrameCounts:
-    """Counters of the deduplicator, named like its registers."""
+    """Counters of the deduplicator, under the names of its registers."""
 
     frames_in: int = 0  # all received frames
     bytes_in: int = 0
@@ -133,7 +133,7 @@ class FrameDeduplicator:
         return [item for item in sent if item is not None]
 
     def _takes(self, frame: bytes, damaged: bool, missed: bool) -> bool:
-        """Count a received frame; return whether it is accepted into the store."""
+        """Count a received frame, and return whether the store accepts it."""
         self.counts.add("frames_in")
         self.counts.add("bytes_in", len(frame))
         passes = self.on_oversize == "pass"

@@ -64,7 +64,7 @@ class Message(NamedTuple):
 
     @property
     def closing(self) -> int:
-        """The last `CLOSING_BYTES` bytes of both lanes, as a little-endian number."""
+        """Last `CLOSING_BYTES` bytes of both lanes, as a little-endian number."""
         tags = self.tags[:CLOSING_TAGS]
         parts = [
             (len(self.octets) % (1 << LENGTH_BITS), LENGTH_BITS),
@@ -109,7 +109,11 @@ def packet_digest(
     secret: int = 0,
     width: int = 64,
 ) -> int:
-    """Digest a packet to 64 bits under a 128-bit `secret`; other parameters are as in `layers`."""
+    """Return the 64-bit digest of a packet under a 128-bit `secret`.
+
+    The parameters `frame`, `length` and `link` are those of `layers`. The `width` is the width in
+    bits of the hardware's stream.
+    """
     # The polynomial digest of wide hardware needs a complete capture and `Reach.HARDWARE`.
     position = layers(frame, length, link, *comparison.search)
     return message_digest(message(frame, length, position, comparison, link), secret, width)

@@ -146,7 +146,7 @@ def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
 
 
 def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
-    """Find the content of an IP packet; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
+    """Find the content of an IP packet that is not a fragment (RFC 791, 2.3; RFC 8200, 4.5)."""
     if innermost.version == Version.IP4:
         protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
     else:
@@ -157,7 +157,7 @@ def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
 
 
 def _ip4_size(layer3: bytes) -> int:
-    """Return the total length (RFC 791, 3.1); a sender with segmentation offload writes 0."""
+    """Return the total length of an IPv4 packet (RFC 791, 3.1); 0 if segmentation is offloaded."""
     layer3[19]
     size, header = number(layer3, 2), 4 * (layer3[0] & 15)
     if layer3[0] >> 4 != Version.IP4 or header < 20 or 0 < size < header:
@@ -166,7 +166,7 @@ def _ip4_size(layer3: bytes) -> int:
 
 
 def _ip6_size(layer3: bytes) -> int:
-    """Return the packet length (RFC 8200, 3); 0 for a jumbogram, whose header has no length."""
+    """Return the length of an IPv6 packet (RFC 8200, 3), or 0 for a jumbogram."""
     layer3[39]
     payload = number(layer3, 4)
     if layer3[0] >> 4 != Version.IP6:
@@ -175,7 +175,7 @@ def _ip6_size(layer3: bytes) -> int:
 
 
 def _lldp_size(layer3: bytes) -> int:
-    """Return the length up to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1)."""
+    """Return the length up to the end of the last LLDP TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1)."""
     at = count = 0
     while (head := number(layer3, at)) or count < 3:
         count += 1
@@ -222,7 +222,7 @@ def headers(frame: bytes, length: int, link: int, *search: Any) -> Headers:
 
 
 def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
-    """Return the layer 4 protocol and the offset of layer 4 in layer 3; each is -1 if missing."""
+    """Return the protocol of layer 4 and its offset in layer 3; -1 stands for a missing value."""
     if version == Version.IP4:
         first = number(layer3, 6) & 0x1FFF == 0
         return layer3[9], 4 * (layer3[0] & 15) if first else -1
@@ -232,7 +232,10 @@ def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
 
 
 def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
-    """Find the protocol and offset of layer 4 (-1 if absent), and whether this is a fragment."""
+    """Return the protocol and offset of layer 4, and whether the packet is a fragment.
+
+    The offset is -1 if layer 4 is missing.
+    """
     kind, at, part = layer3[6], HEADERS[Version.IP6], False
     for _ in range(MAX_EXTENSIONS):
         if kind not in EXTENSIONS:
@@ -263,7 +266,7 @@ def find_headers(
     tag_types: Types = (),
     tunnels: Tunnels = (),
 ) -> NDArray[np.int64]:
-    """Find the headers of n packets: a row for each field of `Headers`, shape (6, n)."""
+    """Find the headers of n packets; the rows are the fields of `Headers`, shape (6, n)."""
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
         compiled.packet_headers(
@@ -298,7 +301,7 @@ def _inner_gre(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _extension(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Skip an IPv6 extension header; a fragment has no content (RFC 8200, 4 and 4.5)."""
+    """Skip an IPv6 extension header of a packet that is not a fragment (RFC 8200, 4 and 4.5)."""
     protocol, at = start.kind - IP6_NEXT, start.at
     octets[at + 7]
     if protocol == FRAGMENT and number(octets, at + 2) & 0xFFF9:
@@ -331,13 +334,13 @@ def inner_layers(frame: bytes) -> Layers:
     - Hardware parses at most `MAX_HEADERS` headers in the first `MAX_READ` bytes of a frame. Layer
       3 is the last IP packet reached.
     - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
-      routing, and GTP-U. Other protocols end the search. Only IP is a layer 3.
+      routing, and GTP-U. Other protocols end the search. Only IP counts as layer 3.
     - While hardware parses the headers, the length of a frame of `MAX_READ` bytes or more is not
       yet known. So in content without a type field, hardware accepts any length in an IP header.
 
     Each of these counts as one header: a tag, a label, an IP, UDP, VXLAN, GRE or GTP-U header, an
     IPv6 or GTP-U extension header, the end of the GTP-U extension headers, a control word, and the
-    first half byte of content without a type field. Ethernet addresses and the EtherType do not
+    first nibble of content without a type field. Ethernet addresses and the EtherType do not
     count.
     """
     *_, (_, innermost) = inner_headers(frame)
@@ -345,7 +348,7 @@ def inner_layers(frame: bytes) -> Layers:
 
 
 def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
-    """Yield the kind of each header (first `BRIDGED`) and the innermost layer 3 up to there."""
+    """Yield each header's kind, starting with `BRIDGED`, and the innermost layer 3 found so far."""
     head, whole = frame[:MAX_READ], len(frame) < MAX_READ
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
     yield kinds.BRIDGED, innermost
@@ -373,7 +376,7 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
 
 
 def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Layers, HeaderStart]:
-    """Return the layer 3 at `start`, and `start` with its end set to the end of layer 3."""
+    """Return the layer 3 at `start`, and a copy of `start` that ends where layer 3 ends."""
     version, find_size = SIZES[start.kind]
     at, size = start.at, find_size(octets[start.at :])
     end = min(at + size, start.end) if size else start.end
@@ -383,7 +386,7 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 
 
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Find the content of an IP packet; a fragment has none (RFC 791, 2.3)."""
+    """Find the content of an IP packet that is not a fragment (RFC 791, 2.3)."""
     at = start.at
     if start.kind == IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]
@@ -395,7 +398,7 @@ def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _typeless(head: bytes, start: HeaderStart) -> HeaderStart:
-    """Skip headers that do not count: Ethernet, and IP recognised by its protocol number."""
+    """Skip an Ethernet header, and replace the protocol number of IP by its EtherType."""
     if start.kind == kinds.BRIDGED:
         return typed(head[: start.end], start.at + LINK_HEADERS[ETHERNET][1], start)
     inside = {kinds.IP_PROTOCOL + 4: IP4, kinds.IP_PROTOCOL + 41: IP6}

@@ -15,7 +15,10 @@ from ..times import Times
 
 
 def due_times(times: Times, bound: int, reached: int = 0) -> Times:
-    """Return when each packet of one input is due, in nanoseconds; negative times are unknown."""
+    """Return the time, in nanoseconds, at which each packet of an input is due.
+
+    A negative time means that the time of the packet is unknown.
+    """
     latest = np.maximum(np.maximum.accumulate(times), reached)
     return np.where(times < 0, latest, np.maximum(times, latest - bound))
 

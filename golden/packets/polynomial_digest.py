@@ -89,6 +89,6 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
 
 
 def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int) -> int:
-    """Digest a message of fewer than 65,536 bytes to 64 bits; parameters are as in `values`."""
+    """Return the 64-bit digest of a message, which must be shorter than 65,536 bytes."""
     first, second = values(octets, secret, beat_bytes)
     return finish(first, second, closing, secret)

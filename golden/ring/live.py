@@ -1,6 +1,6 @@
 """Rings in a file that several processes map into memory: one process writes, the others read.
 
-A file consists of a header, a page with the position of the ring, and the memory of
+A file consists of a header, a page that holds the position of the ring, and the memory of
 `CompiledSegments`. The page has two slots for the position, and a number that selects one of them.
 Before the C extension clears a segment, it fills the other slot and then changes the number. Bits
 of a segment in the ring are only set, never cleared. So a reader that uses either position finds
@@ -31,20 +31,21 @@ _START = len(_MAGIC) + 8 + 32
 
 
 def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-    """Write a ring that counts insertions to a file for `attach`, atomically.
+    """Write a ring filter to a file that `attach` can open.
 
-    The `model` must run in the C extension and have the hash "h3". The `path` should be in memory,
-    for example in ``/dev/shm``: after a restart of the machine `attach` refuses the file, as pages
-    on disk may have different ages. Use `save` for data that must survive a restart. A process that
-    has the previous file at this path open keeps using it. A file that is open for writing is
-    therefore replaced only if `replace` is True.
+    The `model` must be a ring that counts insertions, run in the C extension and have the hash
+    "h3". The file is written atomically. The `path` should be in memory, for example in
+    ``/dev/shm``: after a restart of the machine `attach` refuses the file, as pages on disk may
+    have different ages. Use `save` for data that must survive a restart. A process that has the
+    previous file at this path open keeps using it. A file that is open for writing is therefore
+    replaced only if `replace` is True.
 
     Raises TypeError or SpecificationError if the `model` is of another kind, LatelyError if a
     process has the existing file open for writing, and OSError if the file cannot be written.
     """
     if not isinstance(model, SlidingFilter) or not model.compiled:
         raise TypeError(
-            "share: needs an APBF, APBBF, GEBF or BlockedGEBF whose attribute compiled is True, "
+            "share: needs an APBF, APBBF, GEBF or BlockedGEBF with compiled = True, "
             f"not this {type(model).__name__}"
         )
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)
@@ -72,11 +73,12 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
 def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilter:
     """Open a file that `share` wrote; all processes that open the file share one state.
 
-    Only one process at a time can open a file with `write`, until it ends, or closes or deletes the
-    filter; ``with attach(...) as ring:`` closes it. If a writer is killed, the file contains every
-    completed insertion, but the generation may be longer by the keys of the last call. Do not fork
-    while a filter is attached with `write`. Counters start at 0 in each process. Without `write`,
-    calls that would change the filter raise ValueError.
+    Only one process at a time can open a file with `write`. The file is locked until that process
+    ends, or closes or deletes the filter; a block ``with attach(...) as ring:`` closes the filter.
+    If a writer is killed, the file contains every completed insertion, but the current generation
+    may be longer by the number of keys in the last call. Do not fork while a filter is attached
+    with `write`. Counters start at 0 in each process. Without `write`, calls that would change the
+    filter raise ValueError.
 
     Raises LatelyError if another process has the file open for writing; StateFileError if `share`
     did not write the file, or if it is damaged or older than the start of the machine; and OSError

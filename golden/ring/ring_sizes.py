@@ -25,7 +25,7 @@ Shape = tuple[int, int, int, int]
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], Sizes]) -> Sizes:
-    """Choose the shape with the fewest bits, or a much faster one, and return its sizes."""
+    """Return the sizes of the shape with the fewest bits, or of a faster one of similar size."""
 
     def cost(shape: Shape) -> float:
         bits, epochs, hashes, _ = shape
@@ -44,7 +44,7 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], Sizes]) -> Sizes:
 def _sized(
     family: str, fpr: float, fixed: Sizes, name: str, guess: int, unit: int = 1, low: int = 1
 ) -> Sizes:
-    """Add the parameter `name`: the smallest multiple of `unit` that meets the mean rate."""
+    """Add the parameter `name`: the smallest multiple of `unit` that meets the `fpr` on average."""
 
     def meets(count: int) -> bool:
         values = {"family": family, **fixed, name: unit * count}
@@ -54,7 +54,10 @@ def _sized(
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
-    """Return the mean rate over a long generation, if `k` generations half-fill a slice."""
+    """Return the mean false-positive rate over a long generation.
+
+    A slice is assumed to be half full after `k` generations.
+    """
 
     def rate(phase: float) -> float:
         fills = [-math.expm1(-min(1, (i + phase) / k) * math.log(2)) for i in range(k + l)]
@@ -65,7 +68,7 @@ def apbf_mean_rate(k: int, l: int) -> float:
 
 @lru_cache
 def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
-    """Return k and l of the smallest APBF whose rate at a shift, or mean rate, is at most `fpr`."""
+    """Return k and l of the smallest APBF that meets `fpr` at a shift, or on average if `mean`."""
     kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
     shapes = []
     k = 1

@@ -58,7 +58,7 @@ from .segments import (
 
 
 def _ring_core_state(self: Filter) -> CoreState:
-    """Copy the state, secrets included, in the layout of the C core."""
+    """Return a copy of the state, including the secrets, in the layout of the C core."""
     state = Filter.core_state(self)
     memory = state.arrays["memory"]
     # The C extension may not have cleared the whole segment yet.
@@ -67,7 +67,7 @@ def _ring_core_state(self: Filter) -> CoreState:
 
 
 def _take_ring_core_state(self: Filter, state: CoreState) -> None:
-    """Restore a result of `core_state`; TypeError or ValueError if it does not fit."""
+    """Restore a state from `core_state`; raise TypeError or ValueError if it does not fit."""
     state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
     Filter.take_core_state(self, state)
 
@@ -145,9 +145,9 @@ class SlidingFilter(CountedFilter):
     ) -> "TimeLimitedRing":
         """Build a ring of this family with a clock, for a span of time and a rate of keys.
 
-        See `TimedFilter.for_span` for the parameters. The `fpr` holds while keys arrive at most at
-        the `rate`. If they arrive faster, with "overfill" every key is still reported for the span
-        but the `fpr` is exceeded; with "shorten", some keys are reported for a shorter time.
+        See `TimedFilter.for_span` for the parameters. The `fpr` holds while keys arrive no faster
+        than the `rate`. If they arrive faster, with "overfill" every key is still reported for the
+        span but the `fpr` is exceeded; with "shorten", some keys are reported for a shorter time.
         `TimeLimitedRing.union` can merge rings that are `joinable`. Only the clock shifts a
         joinable ring, so keys that arrive in bursts raise the false-positive rate.
         """
@@ -228,11 +228,14 @@ class SlidingFilter(CountedFilter):
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments, by block and cell; shape (segments, parts, part_bits)."""
+        """Bits of all physical segments; shape (segments, parts, part_bits).
+
+        The bits of a part are ordered by shard, then by block, then by cell.
+        """
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Return the bits of segment `index`, 0 for the youngest; shape (parts, part_bits)."""
+        """Return the bits of segment `index`, where 0 is the youngest; shape (parts, part_bits)."""
         memory: NDArray[np.bool_] = self.memory[self._position.ring()[index]]
         return memory
 
@@ -278,7 +281,7 @@ class SlidingFilter(CountedFilter):
         first. A clear always gives all segments the newest secret.
 
         Raises RekeyError if `rekey_ready` is False, and TypeError, ValueError or SpecificationError
-        if the secret is invalid. After an error, nothing has changed.
+        if the secret is invalid. An error leaves the filter unchanged.
         """
         secret = self._checked_secret(secret)
         if not self.rekey_ready:
@@ -303,7 +306,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification and options that rebuild the filter from a state file."""
+        """Specification and options that are needed to rebuild the filter from a state file."""
         return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
 
     @classmethod
@@ -476,7 +479,7 @@ class TimeLimitedRing(TimedFilter):
         return self._turns.status(self._moment(now))
 
     def guaranteed_span(self, now: Now = None) -> int:
-        """Return the maximum age at which every key is reported at the time `now`.
+        """Return the age up to which every key is reported at the time `now`.
 
         It is `span` unless the window is shortened, and -1 if no age is guaranteed.
         """
@@ -504,7 +507,10 @@ class TimeLimitedRing(TimedFilter):
         return self._ages(np.full(len(keys), operation, np.uint8), keys, times)
 
     def _ages(self, codes: Codes, keys: Words, times: Times, *reports: Any) -> Ages:
-        """Perform operations (sections 6.1 and 6.4); write statuses and spans into `reports`."""
+        """Perform operations, and return the ages of the keys (sections 6.1 and 6.4).
+
+        If `reports` are given, the statuses and the guaranteed spans are written into them.
+        """
         ages = np.full(len(codes), -1, np.int64)
         if self._engine is not None:
             operands = (np.ascontiguousarray(each) for each in (codes, keys, times))
@@ -554,14 +560,14 @@ class TimeLimitedRing(TimedFilter):
 
         The rings must be joinable, and have the same specification and secrets; otherwise `union`
         raises TypeError or ValueError. Their times must come from the same clock. The result
-        equals, bit for bit, a ring that performed all insertions in order of time; its counters are
-        the sums. So it reports every key that any of the rings reports.
+        equals, bit for bit, a ring that performed all insertions in time order, and its counters
+        are the sums. So the new ring reports every key that any of the rings reports.
 
         The `rate` passed to `for_span` must be the total rate of all rings: if all rings together
         insert n keys in a generation, and a segment has k parts of m bits, the segment matches a
         key that was never inserted with probability (1 - (1 - 1/m)^n)^k. `status` only reports
-        whether one of the rings was overfull, or the result is overfull;
-        `estimated_false_positive_rate` uses the set bits.
+        whether one of the rings was overfull, or the result is overfull, whereas
+        `estimated_false_positive_rate` is calculated from the bits that are set.
         """
         for ring in (self, *others):
             if not isinstance(ring, TimeLimitedRing) or not ring._joinable:
@@ -605,16 +611,16 @@ class TimeLimitedRing(TimedFilter):
         return {name: getattr(self._turns, name) for name in names}
 
     def rekey(self, secret: int) -> None:
-        """Load a new `secret`, with the rules and errors of `SlidingFilter.rekey`."""
+        """Load a new `secret`; the rules and errors are those of `SlidingFilter.rekey`."""
         self._ring.rekey(secret)
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Return the bits of segment `index`, 0 for the youngest; shape (parts, part_bits)."""
+        """Return the bits of segment `index`, where 0 is the youngest; shape (parts, part_bits)."""
         return self._ring.segment(index)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification and options that rebuild the filter from a state file."""
+        """Specification and options that are needed to rebuild the filter from a state file."""
         return {"spec": self.spec.to_dict(), **({"joinable": True} if self._joinable else {})}
 
     @classmethod
@@ -624,7 +630,10 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that is no longer written, or None."""
+        """Times of the last insertions into the slices that are no longer written.
+
+        The youngest slice is first, and a slice without insertions has None.
+        """
         return [None if time == NEVER else time for time in self._turns.settled.tolist()]
 
     @property

@@ -21,7 +21,7 @@ from ..times import NEVER, TIME_LIMIT, Times
 
 
 class PoolStatus(StrEnum):
-    """Guarantees of a ring with a time window that hold at a given time."""
+    """Which guarantees of a ring with a time window hold at a given time."""
 
     OK = "ok"
     """The whole span is covered, and the false-positive rate is within its bound."""
@@ -176,7 +176,10 @@ class RotationState:
         return full or (self.filled > 0 and now >= self.first + self._old)
 
     def due_by_clock(self, now: int) -> int:
-        """Return the number of shifts due in a joinable ring, without those that have no effect."""
+        """Return the number of shifts that are due in a joinable ring.
+
+        After a long pause, turns of the whole ring that would have no effect are not counted.
+        """
         if self.policy.when_full != BY_CLOCK:
             return 0
         turns, segments = now // self._old - max(self.latest, 0) // self._old, self._slices + 1
@@ -212,7 +215,7 @@ class RotationState:
         return PoolStatus.RATE_EXCEEDED if exceeded else PoolStatus.OK
 
     def guaranteed_span(self, now: int) -> int:
-        """Return the maximum age at which every key is reported; -1 if the ring has no span."""
+        """Return the age up to which every key is reported; -1 if the ring has no span."""
         if self.policy.span is None:
             return -1
         return self._span if self.lost == NEVER else min(self._span, now - self.lost - 1)
@@ -236,7 +239,7 @@ class RotationState:
         return passage
 
     def shared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the state, which the C extension changes in place, and the policy as numbers."""
+        """Return the state, which the C extension modifies in place, and the policy as arrays."""
         policy = self.policy
         limits = policy.writes, self._span, self._old, policy.span is not None
         return self._numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
@@ -252,7 +255,10 @@ class RotationState:
         }
 
     def restore(self, numbers: dict[str, Any]) -> None:
-        """Restore a state from `saved`; KeyError, TypeError or ValueError if it does not fit."""
+        """Restore a state that `saved` returned.
+
+        Raises KeyError, TypeError or ValueError if the state does not fit this ring.
+        """
         insertions, shifts, shortened, overfilled = numbers["counters"]
         filled, length, generation = numbers["generation"]
         first, last, lost, latest = numbers["times"]

@@ -171,7 +171,7 @@ class RingPosition:
         high = self.spec.ring_segments - 1 if self.spec.rekey else 0
         if type(older) is not int or not 0 <= older <= high:
             raise ValueError(
-                f"secrets: an older secret must be in 0 to {high} segments, not {older!r}"
+                f"secrets: an older secret must be used by 0 to {high} segments, not {older!r}"
             )
         if older and self.spec.rekey and waiting is not None:
             raise ValueError("secrets: at most two can be in use or waiting, not three")
@@ -182,7 +182,7 @@ _CHUNK = 1 << 15
 
 
 def pitch(layout: Layout) -> int:
-    """Return the distance in bits between blocks; a block of up to 64 bits stays in one word."""
+    """Return the distance between blocks in bits; no block of up to 64 bits crosses a word."""
     width = layout.parts * layout.cells
     return 1 << (width - 1).bit_length() if width <= 64 else width
 
@@ -190,7 +190,7 @@ def pitch(layout: Layout) -> int:
 class PackedSegments:
     """Bits of all physical segments, packed for the C extension and for state files.
 
-    With one hash function for all segments, an element of `memory` holds one bit of each segment;
+    If all segments share one hash function, an element of `memory` holds one bit of each segment;
     otherwise a row of `memory` holds the bits of one segment.
     """
 
@@ -220,7 +220,7 @@ class PackedSegments:
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits in the format of `Segments`, shape (segments, bits); a new array each time."""
+        """Copy of the bits in the format of `Segments`, shape (segments, bits)."""
         memory, segments = self.packed().memory, self._layout.spec.segments
         used = self._blocks * self._pitch
         if self._columns:
@@ -295,7 +295,7 @@ def _is_mapped(array: Any) -> bool:
 
 
 class CompiledSegments(PackedSegments):
-    """Segments whose operations run in the C extension; equal to `Segments` bit for bit."""
+    """Segments whose operations run in the C extension; their bits equal those of `Segments`."""
 
     def __init__(
         self,
@@ -314,7 +314,7 @@ class CompiledSegments(PackedSegments):
         self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
-        """Return segments that use `memory`; only the layout by cache lines needs a copy."""
+        """Return segments that use `memory`, or a copy of it if the layout is by cache lines."""
         if not self._lines or _is_mapped(memory):
             return CompiledSegments(self._layout, self._numbers, memory)
         segments = CompiledSegments(self._layout, self._numbers)
@@ -335,7 +335,7 @@ class CompiledSegments(PackedSegments):
         return 2 if self._lines else super()._form
 
     def packed(self) -> PackedSegments:
-        """Return the bits in the format of state files; the layout by cache lines needs a copy."""
+        """Return the bits in the format of state files; a layout by cache lines needs a copy."""
         if not self._lines:
             return self
         packed = PackedSegments(self._layout)
@@ -367,7 +367,7 @@ class CompiledSegments(PackedSegments):
         return held * (self._memory.size / part.size) / bits
 
     def perform(self, codes: Codes | Operation, keys: Words, ring: RingPosition) -> Ages:
-        """Perform operations like `Segments.perform`; `codes` may be one code for all keys."""
+        """Perform operations and return ages, shape (n,); `codes` may be one code for all keys."""
         ages = np.empty(len(keys), np.int64)
         many = codes if isinstance(codes, Operation) else np.ascontiguousarray(codes)
         self.engine.perform(many, np.ascontiguousarray(keys), ages, None)
@@ -393,7 +393,7 @@ class Segments:
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits, shape (segments, bits); do not modify the array."""
+        """Bits of all segments, shape (segments, bits); the array must not be modified."""
         return self._memory
 
     @bits.setter
@@ -406,7 +406,7 @@ class Segments:
         return packed
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "Segments":
-        """Replace the bits with the bits of a state file, and return `self`."""
+        """Replace the bits with those of a state file, and return `self`."""
         self.bits = PackedSegments(self._layout, memory).bits
         return self
 
@@ -446,7 +446,7 @@ class Segments:
 
 
 class Batch:
-    """Operations on the keys of a batch, one key at a time, by the index of the key."""
+    """Batch of keys, on which operations are performed one at a time."""
 
     def __init__(
         self, layout: Layout, memory: NDArray[np.bool_], keys: Words, ring: RingPosition
@@ -487,13 +487,13 @@ class Batch:
         self._ring.insertions += 1
 
     def turn(self) -> None:
-        """Shift by one segment: the base moves back to the spare (APBF, section 5.1)."""
+        """Shift the ring by one segment; the spare becomes the youngest (APBF, section 5.1)."""
         self._ring.turn()
         self._memory[self._ring.spare] = False
         self._arrange()
 
     def clear(self) -> None:
-        """Forget all keys, and return to the first position, with the newest secret."""
+        """Forget all keys, and restart at the first position with the newest secret."""
         self._ring.restart()
         self._memory[:] = False
         self._arrange()

@@ -58,7 +58,7 @@ class _Dispatcher(ABCMeta):
 
 @dataclass(frozen=True, kw_only=True)
 class Specification(ABC, metaclass=_Dispatcher):
-    """Parameters of a filter, with the names of the filter's paper.
+    """Parameters of a filter, named as in the filter's paper.
 
     The constructor of an abstract class has an additional argument ``family``, and returns an
     instance of that family's class. Fields with a default may be omitted. SpecificationError if a
@@ -124,7 +124,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def query_field(self) -> str:
-        """Extra operand of a query: "window" or "query_class"; empty if there is none."""
+        """Name of a query's extra operand: "window", "query_class", or "" if there is none."""
         if not self._asks:
             return ""
         return "window" if self.classes is None else "query_class"
@@ -163,18 +163,19 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Number of memory parts, number of cells per part, and width of a cell, in hardware."""
-        raise NotImplementedError(f"family {self.family} has no hardware")
+        """Number of memory parts in hardware, number of cells per part, and bits per cell."""
+        raise NotImplementedError(f"family {self.family} has no hardware implementation")
 
     def query_numbers(
         self, windows: ArrayLike | None, count: int, name: str = "windows"
     ) -> NDArray[np.int64]:
-        """Convert query windows to numbers of blocks for the hardware, shape (count,).
+        """Convert query windows to the numbers of blocks that hardware expects, shape (count,).
 
         A window is rounded up to whole blocks, so that every key in the window is reported. If the
-        family has query classes, `windows` contains classes, which stay the same. The default is
-        the filter's window or class 0. TypeError or ValueError if a value is out of range, or if
-        `windows` is given although queries of the family have neither windows nor classes.
+        family has query classes, `windows` contains classes, which are returned unchanged. The
+        default is the filter's window or class 0. TypeError or ValueError if a value is out of
+        range, or if `windows` is given although queries of the family have neither windows nor
+        classes.
         """
         if not self.query_field:
             if windows is not None:
@@ -199,7 +200,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Return the imported families that the constructor accepts, as classes by name."""
+        """Return the class of each imported family that the constructor accepts, by family."""
         if cls.family:
             return {cls.family: cls}
         return {name: kind for name, kind in _FAMILIES.items() if issubclass(kind, cls)}
@@ -261,7 +262,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         return kind(**kind.fields_of(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are not None, in file order, without the default digest."""
+        """Return the fields that are not None, in file order; omit the default digest."""
         values = {name: getattr(self, name) for name in self.field_names()}
         if self.digest == DIGESTS[0]:
             del values["digest"]
@@ -269,7 +270,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a specification from the TOML file at `path`; ignore a table ``plan`` in the file.
+        """Read a specification from the TOML file at `path`; ignore the table ``plan``, if any.
 
         SpecificationError if the file is not a specification in TOML; OSError if it cannot be read.
         """
@@ -296,7 +297,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def fingerprint(self) -> bytes:
-        """First 8 bytes of the SHA-256 of all fields that affect hardware: all except `digest`."""
+        """First 8 bytes of the SHA-256 of all fields but `digest`, which hardware does not use."""
         values = {name: value for name, value in self.to_dict().items() if name != "digest"}
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()[:8]

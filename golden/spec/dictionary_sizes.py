@@ -66,7 +66,6 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate for a full window of distinct keys."""
         return digest_false_positive_rate(self.window, self.digest_bits)
 
     @property
@@ -81,7 +80,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def timestamp_bits(self) -> int:
-        """Width of a timestamp, so that an expired entry is erased before the timestamp repeats."""
+        """Width of a timestamp, which must not repeat before an expired entry is erased."""
         return (self.window + SWEPT_PER_ROW * self.rows + SWEEP_MARGIN - 1).bit_length()
 
     @property
@@ -97,7 +96,10 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
 
 def min_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
-    """Return the minimum number of columns that keeps the stash small; None if none suffices."""
+    """Return the minimum number of columns for which few enough entries find no free cell.
+
+    The result is None if even the maximum number of columns does not suffice.
+    """
     low, last, stashed = 1, MAX_COLUMNS, MAX_STASHED
     if moves:
         low, last, stashed = 2, MAX_MOVING_COLUMNS, MAX_MOVED * window

@@ -145,13 +145,12 @@ class FilterSpec(Specification):
 
     @property
     def untimed(self) -> Self:
-        """Specification of the same filter, with a window that is counted in insertions."""
+        """The same specification with a window that is counted in insertions."""
         none: dict[str, Any] = dict.fromkeys(TIME_FIELDS)
         return replace(self, **none)
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Number of bit memories, number of bits in each memory, and width of a cell: 1."""
         return self.segments * self.parts, self.part_bits, 1
 
     @property
@@ -175,32 +174,32 @@ class FilterSpec(Specification):
 
     @property
     def ring_segments(self) -> int:
-        """Number of segments in the ring: k + l (APBF, section 5.1), r + 1 (GEBF)."""
+        """Number of segments in the ring: k + l for an APBF (section 5.1), r + 1 for a GEBF."""
         return self.run + self.window_generations
 
     @property
     def segments(self) -> int:
-        """Number of physical segments: the segments of the ring, and a spare."""
+        """Number of physical segments: those of the ring and one spare segment."""
         return self.ring_segments + 1
 
     @property
     def shards(self) -> int:
-        """Number of shards: 1, or with several lanes, three per two lanes to avoid bottlenecks."""
+        """Number of shards: 1 for one lane, otherwise 1.5 per lane to avoid bottlenecks."""
         return SHARDS[self.lanes]
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Name of the size field, with the field's value in the specification of one shard."""
+        """Mapping from the name of the size field to its value in a shard's specification."""
         return {self.size_field: self._whole_size // self.shards}
 
     @property
     @abstractmethod
     def _whole_size(self) -> int:
-        """Value of the size field, rounded down to the bits that the filter uses."""
+        """Value of the size field, less any bits that the filter leaves unused."""
 
     @property
     def part_bits(self) -> int:
-        """Number of bits in one part of a segment, over all shards."""
+        """Number of bits in one part of a segment, summed over all shards."""
         return self.segment_blocks * self.cells
 
     @property
@@ -210,7 +209,7 @@ class FilterSpec(Specification):
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Range of each hash index in a shard; in blocked families, the first is of the block."""
+        """Range of each hash index in a shard; in blocked families, the first selects a block."""
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
@@ -226,17 +225,17 @@ class FilterSpec(Specification):
 
     @property
     def storage_bits(self) -> int:
-        """Number of bits in hardware: the segments of the ring, and a spare."""
+        """Number of bits in hardware: those of the ring's segments and of a spare segment."""
         return self.segments * self.parts * self.part_bits
 
     @property
     def guaranteed_window(self) -> int:
-        """Longest window in insertions: l g of an APBF (APBF, section 5.2), r epochs of a GEBF."""
+        """Longest window in insertions: l g for an APBF (section 5.2), r epochs for a GEBF."""
         return self.window_generations * self.generation
 
     @property
     def slack(self) -> int:
-        """Maximum slack in insertions: k g of an APBF, one epoch of a GEBF."""
+        """Maximum slack in insertions: k g for an APBF, one epoch for a GEBF."""
         return self.run * self.generation
 
     @property
@@ -246,7 +245,7 @@ class FilterSpec(Specification):
         return analysis.npws(self.run, self.window_generations, survival)
 
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
-        """Return, per segment, youngest first, the probability that a new key matches.
+        """Return the probability that a new key matches each segment, youngest first.
 
         `phase` is the elapsed fraction of the current generation.
         """
@@ -255,7 +254,10 @@ class FilterSpec(Specification):
         return [analysis.segment_false_positive_rate(load, **shape) for load in loads]
 
     def false_positive_rate(self, *, phase: float) -> float:
-        """Expected false-positive rate for distinct keys at a `phase`, 0 to 1, of a generation."""
+        """Return the expected false-positive rate for distinct keys at a phase of a generation.
+
+        `phase` is the elapsed fraction of the generation.
+        """
         fills = self.segment_false_positive_rates(phase=phase)
         return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
 
@@ -289,7 +291,7 @@ class AgePartitionedSpec(FilterSpec):
 
     @abstractmethod
     def _full(self) -> int:
-        """Number of insertions per generation that half-fills the segments, as in the paper."""
+        """Generation length for which the segments are half full, as in the paper."""
 
     @property
     def _whole_size(self) -> int:
@@ -297,7 +299,7 @@ class AgePartitionedSpec(FilterSpec):
         return size
 
     def with_generations(self, generations: int) -> Self:
-        """Return this specification with `generations` in the window, at the same fill."""
+        """Return this specification with a window of `generations` and the same fill."""
         return replace(self, l=generations, window=UNSET, generation=UNSET)
 
 
@@ -371,7 +373,7 @@ class GuardedEpochSpec(FilterSpec):
 
     @property
     def npws(self) -> float:
-        """Peak slack, 1/r: every key of the guard epoch is reported, and no older key is."""
+        """Peak slack: 1/r, because all keys of the guard epoch, but no older ones, are reported."""
         return 1 / self.epochs
 
 

@@ -1,6 +1,7 @@
-"""Specifications of filters whose cells hold timestamps, with the fields of their models.
+"""Specifications of filters whose cells hold timestamps.
 
-Fields that a model can derive may be omitted; they are then None.
+The fields are the parameters of the models. A field that a model can derive may be omitted; it is
+then None.
 """
 
 from abc import abstractmethod
@@ -100,8 +101,7 @@ class StampedPartsSpec(Specification):
 
     @property
     @abstractmethod
-    def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate for a full window of distinct keys."""
+    def mean_false_positive_rate(self) -> float: ...
 
     @property
     def storage_bits(self) -> int:
@@ -110,7 +110,7 @@ class StampedPartsSpec(Specification):
 
     @property
     def table_shape(self) -> tuple[int, int, int]:
-        """Shape of a table of thresholds: number of classes, ages and phases."""
+        """Shape of a table of thresholds: numbers of classes, ages and phases."""
         return self.classes or 0, self.window_blocks + 2, 1 << (self.phase_bits or 0)
 
     @property
@@ -119,7 +119,7 @@ class StampedPartsSpec(Specification):
 
     @property
     def sweep_blocks(self) -> int:
-        """Maximum number of blocks between two visits of the sweep to a cell: 2**c - 2 - W."""
+        """Maximum number of blocks after which the sweep must visit a cell again."""
         return (1 << self.stamp_bits) - 2 - self.window_blocks
 
     @property
@@ -170,7 +170,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate, averaged over a tick, with half of the cells in use."""
+        """Expected false-positive rate, averaged over a tick, if half of the cells are in use."""
         return float(0.5**self.hashes)
 
 

@@ -35,13 +35,14 @@ class DecisionTable:
     The more cells of a key have the oldest timestamp, the more likely the key is in the window.
     There is therefore one threshold for each query class, each age of the oldest timestamp and each
     phase of the current block. A key is reported if at least that many of its cells have the oldest
-    timestamp. The insertions into a block are numbered, and those whose numbers share the same
-    `bits` leading bits form one phase. If `bits` is the full width of these numbers, the answers
-    equal the filter's, except in the first window of a stream: the filter allows for the smaller
-    number of insertions, the table does not.
+    timestamp. The insertions into a block are numbered, and all insertions whose numbers have the
+    same leading `bits` bits are in the same phase. If `bits` is the full width of these numbers,
+    the answers equal the filter's, except in the first window of a stream: the filter allows for
+    the smaller number of insertions, but the table does not.
 
-    `thresholds`, shape (classes, ages, 2**bits), are at least 1, and ``hashes + 1`` where the
-    answer is never True. The last age is for keys with expired cells, where 1 means True.
+    The thresholds, shape (classes, ages, 2**bits), are from 1 to ``hashes + 1``; if a threshold is
+    ``hashes + 1``, the answer is always False. The last age stands for keys with expired cells: the
+    answer for such a key is True if the threshold is 1.
     """
 
     thresholds: NDArray[np.uint8]
@@ -136,7 +137,7 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return whether each key is reported, from its evidence and class; shape (n,)."""
+        """Return whether each key is reported, given its evidence and class; shape (n,)."""
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)
         chosen = np.asarray(classes, np.intp)
@@ -144,13 +145,13 @@ class DecisionTable:
 
 
 def entry_widths(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, int, int]:
-    """Return the field widths of an entry, lowest first: phase, age, class and threshold."""
+    """Return the widths of an entry's fields from the lowest: phase, age, class, threshold."""
     phase, age, query_class = ((count - 1).bit_length() for count in reversed(shape))
     return phase, age, query_class, (hashes + 1).bit_length()
 
 
 def packed_entries(thresholds: ArrayLike) -> NDArray[np.uint64]:
-    """Pack a table into entries for hardware, with the fields of `entry_widths`."""
+    """Pack a table of thresholds into entries for hardware; see `entry_widths`."""
     table = np.asarray(thresholds)
     widths = entry_widths(table.shape, 0)
     entries, low = np.zeros(table.shape, np.uint64), 0

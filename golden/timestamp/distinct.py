@@ -21,7 +21,7 @@ def all_distinct(insertions: ArrayLike) -> Reals:
 
 
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Return D(j) for a stream whose keys have these probabilities (equation 15)."""
+    """Return D(j) for a stream whose keys have the given `probabilities` (equation 15)."""
     counts = _counts(insertions)
     chances = checked_probabilities(probabilities).reshape(-1)
     with np.errstate(divide="ignore"):
@@ -44,7 +44,7 @@ def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Return D(j) for a stream whose key x has a probability proportional to 1/x (equation 17)."""
+    """Return D(j) for a stream with key probabilities proportional to 1/x (equation 17)."""
     require_count("universe", universe)
     # The equation falls beyond its peak, where its maximum is returned, and exceeds j for small j.
     harmonic = _harmonic(universe)
@@ -56,7 +56,10 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
-    """Interpolate D(j) linearly on logarithmic scales between values at `at` (equation 18)."""
+    """Interpolate D(j) between its values `distinct` at the lengths `at` (equation 18).
+
+    The interpolation is linear in the logarithms of j and D(j).
+    """
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)
     if known.ndim != 1 or known.shape != values.shape or len(known) == 0:
@@ -80,7 +83,7 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
     """Return the mean number of distinct keys for each length in `at` (section 5.3.2).
 
-    The means are over `trials` parts of the stream `keys` whose starts are equally spaced.
+    Each mean is over `trials` parts of the stream `keys`, with equally spaced starts.
     """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
@@ -141,7 +144,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     from 1 to at least `reach`.
     """
     if not isinstance(distinct, Mapping):
-        raise TypeError(f"distinct: must be a mapping with a kind, not {distinct!r}")
+        raise TypeError(f"distinct: must be a mapping with the key 'kind', not {distinct!r}")
     kind: Any = distinct.get("kind")
     rule = f"kind must be one of {', '.join(_KINDS)}"
     require(isinstance(kind, str) and kind in _KINDS, "distinct", rule, kind)

@@ -34,7 +34,7 @@ from .timing import BlockTimingBloomFilter, Evidence, Integers, TimestampFilter
 
 
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Return the probability that `age` insertions followed the key's own (equation 4)."""
+    """Return the prior probability that the insertion age of a key is `age` (equation 4)."""
     chances = checked_probabilities(probabilities)
     return chances * np.exp(_times(age, _log_absent(chances)))
 
@@ -66,7 +66,10 @@ def bloom_posterior(
 
 @dataclass(frozen=True)
 class AgePosterior:
-    """Unnormalised posterior of each key's insertion age (definition 5); arrays of shape (n,)."""
+    """Unnormalised posterior of the insertion ages of n keys (definition 5).
+
+    All attributes have shape (n,).
+    """
 
     start: Integers  # minimum age that the evidence allows
     end: Integers  # minimum age at which only other keys can explain the evidence
@@ -75,7 +78,7 @@ class AgePosterior:
     probabilities: Reals  # p_x, 0 < p_x < 1
 
     def within(self, window: ArrayLike) -> Reals:
-        """Return the probability of an age below `window` (equation 9; theorems 2 to 5)."""
+        """Return the probability that each age is below `window` (equation 9; theorems 2 to 5)."""
         window = np.asarray(window)
         absent = _log_absent(self.probabilities)
         near, far = self._weights()
@@ -87,7 +90,7 @@ class AgePosterior:
         return result
 
     def at(self, age: ArrayLike) -> Reals:
-        """Return the probability of exactly `age` insertions (equation 7), shape (n,)."""
+        """Return the probability that each key's age is `age` (equation 7), shape (n,)."""
         age = np.asarray(age)
         near, far = self._weights()
         weight = prior(np.maximum(age - self.start, 0), self.probabilities)
@@ -97,7 +100,8 @@ class AgePosterior:
     def most_likely(self) -> Integers:
         """Return the most likely age of each key, shape (n,).
 
-        It is `start`, because prior and evidence both decrease from there on (section 2.3.3).
+        The result is `start`, because the prior and the probability of the evidence both decrease
+        from there on (section 2.3.3).
         """
         return self.start.copy()
 
@@ -127,11 +131,11 @@ def age_posterior(
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
-    Only the parameters of `model` are used, not its cells; `distinct` is the function D(j) of the
-    stream. With `recurring`, which is not in the paper, only those keys of a block are counted that
-    did not recur later: ``D(end) - D(start)`` instead of D(B). Equation 25 assumes that cells are
-    touched in a block independently of later blocks, so it predicts too many false positives for
-    skewed streams.
+    Only the parameters of `model` are used, not its cells. `distinct` is the function D(j) of the
+    stream. With `recurring`, the keys of a block that recur later are not counted: the number of
+    other keys in a block is ``D(end) - D(start)`` instead of D(B). This option is not in the paper.
+    Equation 25 of the paper assumes that cells are touched in a block independently of later
+    blocks, so it predicts too many false positives for skewed streams.
     """
     age, filled = evidence.age, evidence.filled
     chances = np.broadcast_to(_open_probabilities(probabilities), age.shape)
@@ -172,14 +176,17 @@ def _log_absent(chances: Reals) -> Reals:
 
 
 def _times(count: ArrayLike, logarithm: Reals) -> Reals:
-    """Multiply; the product is 0 if the count is 0, even if the logarithm is infinite."""
+    """Return ``count * logarithm``, or 0 if `count` is 0 and the logarithm is infinite."""
     number = np.asarray(count, np.float64)
     with np.errstate(invalid="ignore"):
         return np.where(number == 0, 0.0, number * logarithm)
 
 
 def _log_touched(cells: int, hashes: int, distinct: "Reals | np.float64") -> Reals:
-    """Logarithm of the probability F(1, 0, j) that different keys touch a cell (equation 21)."""
+    """Return the log-probability that any of `distinct` keys touches a cell.
+
+    This is the logarithm of F(1, 0, j) in equation 21.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         untouched = hashes * distinct * np.log1p(-1 / cells)
         result: Reals = np.log(-np.expm1(np.where(np.asarray(distinct) == 0, 0.0, untouched)))
@@ -187,7 +194,7 @@ def _log_touched(cells: int, hashes: int, distinct: "Reals | np.float64") -> Rea
 
 
 def _excess(rate: Reals) -> Reals:
-    """Compute 1 / (exp(rate) - 1) - 1 / rate, which is -1/2 at 0."""
+    """Return 1 / (exp(rate) - 1) - 1 / rate, or the limit -1/2 if `rate` is 0."""
     small = rate < 1e-2
     series = -0.5 + rate / 12 - rate**3 / 720
     safe = np.where(small, 1.0, rate)
@@ -198,7 +205,7 @@ def _excess(rate: Reals) -> Reals:
 def minimum_penalty(
     posterior: ArrayLike, *, false_positive: ArrayLike, false_negative: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Return the answers with the minimum expected penalty (section 2.6), or True for a tie."""
+    """Return the answers that minimise the expected penalty (section 2.6); a tie gives True."""
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError("posterior: must be between 0 and 1")
@@ -227,7 +234,7 @@ class InferentialFilter(CountedFilter):
     Its parameters are those of `InferentialSpec`. `distinct` describes D(j), the expected number of
     distinct keys in j insertions, so that a state file can hold it. For any other function, pass a
     timing Bloom filter and a result of its `inspect` to `age_posterior`. The attribute `model` is
-    the `BlockTimingBloomFilter` with the cells.
+    the `BlockTimingBloomFilter` that holds the cells.
     """
 
     specification = InferentialSpec
@@ -306,14 +313,15 @@ class InferentialFilter(CountedFilter):
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """Return the answer with the minimum expected cost (section 2.6); changes nothing.
+        """Return the answer with the minimum expected cost for each key (section 2.6).
 
-        The `window` is one number, or one for each key, at most the filter's window, which is the
-        default. If the stream is shorter than the window, all insertions count. `probabilities` are
-        the p_x, above 0 and below 1, and costs are at least 0; both have shape (n,) or (), and
-        default to those of the filter. The answers have shape (n,); if both answers cost the same,
-        the answer is True. Raises TypeError or ValueError like `insert` and `checked_window`, and
-        if a probability or cost is out of range or has another shape.
+        The filter is not changed. `window` is one number, or an array with a number for each key;
+        the maximum and the default are the filter's window. If the stream is shorter than the
+        window, all insertions count. `probabilities` are the p_x, above 0 and below 1, and costs
+        are at least 0; both have shape (n,) or (), and default to those of the filter. The answers
+        have shape (n,); if both answers cost the same, the answer is True. Raises TypeError or
+        ValueError like `insert` and `checked_window`, and if a probability or cost is out of range
+        or has another shape.
         """
         return self._answers(keys, window, probabilities, false_positive, false_negative)
 
@@ -329,10 +337,11 @@ class InferentialFilter(CountedFilter):
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; each answer is from before the insertion.
+        """Query each key and then insert it, one key after another.
 
-        Every key is inserted, so `refresh` must be True. Other parameters, errors and the result,
-        shape (n,), are those of `query`.
+        The answer for a key describes the filter before the insertion of this key. Every key is
+        inserted, so `refresh` must be True. Other parameters, errors and the result, shape (n,),
+        are those of `query`.
         """
         if not refresh:
             raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
@@ -342,7 +351,10 @@ class InferentialFilter(CountedFilter):
         return seen
 
     def ages(self, keys: Keys, *, probabilities: ArrayLike | None = None) -> AgePosterior:
-        """Infer the insertion age of each key (section 4), shape (n,); changes nothing."""
+        """Infer the insertion age of each key (section 4), without changing the filter.
+
+        The arrays of the result have shape (n,).
+        """
         checked = self._words(keys)
         return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
@@ -350,14 +362,17 @@ class InferentialFilter(CountedFilter):
     def posterior(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Return the probability that each key is in the window, shape (n,); changes nothing."""
+        """Return the probability that each key is in the window, without changing the filter.
+
+        The result has shape (n,).
+        """
         return self._posterior(self._words(keys), window, probabilities, False)
 
     @scalar_or_array
     def posterior_and_insert(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Return the `posterior` of each key before its insertion, shape (n,); insert the keys."""
+        """Insert keys, and return the `posterior` of each before its insertion, shape (n,)."""
         posterior = self._posterior(self._words(keys), window, probabilities, True)
         self._note_events(len(posterior), len(posterior))
         return posterior

@@ -1,11 +1,11 @@
-"""Partitioned timing Bloom filters, as in hardware, with a window for each query.
+"""Partitioned timing Bloom filters, which also exist as hardware.
 
 These are block timing Bloom filters (inferential paper, section 3.2), but each hash function has
 its own part of the cells, and a cell holds the number of the block in which it was last touched. So
-timestamps never wrap, and no sweep is needed. Blocks are counted in insertions or in time. A window
-is a whole number of blocks: a key is reported if the age of its oldest cell is at most the window
-(definition 9). Alternatively, a table of thresholds from an inferential filter determines the
-answers (section 2.6).
+timestamps never wrap, and no sweep is needed. A block is a number of insertions or a period of
+time. Each query can have its own window, which is a whole number of blocks: a key is reported if
+the age of its oldest cell is at most the window (definition 9). Alternatively, a table of
+thresholds from an inferential filter determines the answers (section 2.6).
 """
 
 import math
@@ -94,13 +94,16 @@ class StampedParts(Filter):
         return self._ages(self._stamps, self._last_block)
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
-        """Return the fraction of each part's cells in the window at time `now`, shape (hashes,)."""
+        """Return the fraction of cells in the window at `now` for each part, shape (hashes,)."""
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
         fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
         return fills
 
     def estimated_false_positive_rate(self, *now: int, window: int | None = None) -> float:
-        """Probability that a key that was never inserted is reported, for a window or a class."""
+        """Return the probability that a query reports a key that was never inserted.
+
+        `window` is the window or the class of the query.
+        """
         if self.classes is None:
             return float(np.prod(self.fill_ratios(*now, window=window)))
         cells = self._memory_at(*now)
@@ -119,7 +122,7 @@ class StampedParts(Filter):
 
     @property
     def _last_block(self) -> int:
-        """Block of the last insertion in a timed filter; otherwise the current block."""
+        """Number of the current block or, in a timed filter, of the last insertion's block."""
         last = max(int(self._numbers[5]), 0) if self._stamped.timed else self.insertions
         return last // self._stamped.block_units
 
@@ -134,11 +137,11 @@ class StampedParts(Filter):
         self._numbers[4:] = 0, NEVER
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load the table that determines answers, starting now; CLEAR does not remove it.
+        """Load a table that determines all further answers; CLEAR does not remove it.
 
         The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable`, from 0
         to ``hashes + 1``: a key is reported if at least this number of its cells have the oldest
-        age. Raises TypeError or SpecificationError if type, shape or range is wrong.
+        age. Raises TypeError or SpecificationError if their type, shape or range is wrong.
         """
         table = np.asarray(thresholds)
         shape, high = self._stamped.table_shape, self.hashes + 1
@@ -312,12 +315,12 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def query(
         self, keys: Keys, now: Now = None, *, window: Windows = None, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Report whether each key was inserted at most `window` before `now`; changes nothing.
+        """Return whether each key was inserted at most `window` before `now`.
 
-        The `window` is one time, or one for each key with shape (n,), from 0 to the span, which is
-        the default. It is rounded up to a multiple of `period`. With `classes`, `window` is the
-        class. Other parameters, errors and the result, shape (n,), are those of
-        `TimedFilter.query`.
+        The filter is not changed. `window` is a time from 0 to the span, which is the default, or
+        an array of shape (n,) with a time for each key. It is rounded up to a multiple of `period`.
+        If the filter has `classes`, `window` is the class of the query. Other parameters, errors
+        and the result, shape (n,), are those of `TimedFilter.query`.
         """
         words = self._words(keys)
         times = self._moments(now, len(words))
@@ -333,9 +336,10 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         refresh: bool = True,
         nulls: Nulls = "refuse",
     ) -> Answers:
-        """Query keys in a `window`, like `query`, and insert them; the result has shape (n,).
+        """Query each key within a `window` and then insert it, one key after another.
 
-        Other parameters and errors are those of `TimedFilter.check_and_insert`.
+        `window` has the same meaning as in `query`. Other parameters, errors and the result, shape
+        (n,), are those of `TimedFilter.check_and_insert`.
         """
         words = self._words(keys)
         return self._check_each(words, now, refresh, self._asked_windows(window, len(words)))

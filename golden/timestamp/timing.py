@@ -39,7 +39,10 @@ Integers = NDArray[np.int64]  # the shape is given at each use
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence about the last insertion of n keys (definitions 10, 11); arrays of shape (n,)."""
+    """Evidence about the last insertion of each of n keys (definitions 10, 11).
+
+    All attributes have shape (n,).
+    """
 
     # age in blocks of the oldest timestamp in the key's cells, lambda_x; -1 if a cell has expired
     age: Integers
@@ -91,7 +94,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def expired(self) -> int:
-        """Value of a cell that has expired or was never touched, the paper's T_epsilon."""
+        """Value of a cell that has expired or was never touched; T_epsilon in the paper."""
         return self.last_timestamp + 1
 
     @property
@@ -111,19 +114,19 @@ class TimestampFilter(CountedFilter):
 
     @property
     def memory(self) -> NDArray[np.uint32]:
-        """Contents of all cells: uint32, shape (cells,); `timestamps` is another name for them."""
+        """Copy of all cells, shape (cells,); `timestamps` is another name for this property."""
         return self._cells.copy()
 
     timestamps = memory
 
     @property
     def timestamp(self) -> int:
-        """The current timestamp, the paper's T_+."""
+        """Current timestamp; T_+ in the paper."""
         return self.insertions // self.block % (self.last_timestamp + 1)
 
     @property
     def filled(self) -> int:
-        """Number of insertions with the current timestamp, the paper's b."""
+        """Number of insertions with the current timestamp; b in the paper."""
         return self.insertions % self.block
 
     def _empty(self) -> None:
@@ -153,7 +156,7 @@ class TimestampFilter(CountedFilter):
         return (self.timestamp - stamps.astype(np.int64)) % (self.last_timestamp + 1)
 
     def _expired(self, stamps: NDArray[np.uint32], window: int) -> NDArray[np.bool_]:
-        """Whether timestamps have expired (definition 9); the value `expired` always has."""
+        """Return which timestamps have expired (definition 9); the value `expired` always has."""
         limit = -(-(window - self.filled) // self.block) + 1
         expired: NDArray[np.bool_] = (stamps == self.expired) | (self._ages(stamps) >= limit)
         return expired
@@ -187,7 +190,10 @@ class TimestampFilter(CountedFilter):
     def _look(
         self, keys: Words, windows: Integers | None, *, insert: bool, counts: Any = None
     ) -> Ages:
-        """Return lambda_x of each key, or -1 if a cell has expired; write c_x, r_x to `counts`."""
+        """Return the age of each key's oldest cell, lambda_x, or -1 if a cell has expired.
+
+        The fields `oldest` and `touched` of `Evidence` are written to the rows of `counts`.
+        """
         ages = np.empty(len(keys), np.int64)
         if self.compiled:
             words = np.ascontiguousarray(keys)
@@ -206,7 +212,7 @@ class TimestampFilter(CountedFilter):
 
     @scalar_or_array
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the minimum possible number of insertions after each key's own; changes nothing.
+        """Return the minimum possible age of each key in insertions, without changing the filter.
 
         The bound follows from the oldest timestamp of the key (section 3.2.2), and is exact for
         blocks of one insertion, unless other keys have touched all cells since. Parameters and
@@ -226,14 +232,14 @@ class TimestampFilter(CountedFilter):
         return np.where(evidence.age < 0, -1, low)
 
     def inspect(self, keys: Keys) -> Evidence:
-        """Return the evidence in the cells of each key, shape (n,); changes nothing.
+        """Return the evidence in each key's cells, shape (n,), without changing the filter.
 
         Parameters and errors are those of `insert`.
         """
         return self._inspect(self._words(keys))
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
-        """Return the evidence of each key before its insertion, like `inspect`; insert the keys."""
+        """Insert keys, and return the result of `inspect` for each before its insertion."""
         return self._inspect(self._words(keys), insert=True)
 
     def _inspect(self, keys: Words, *, insert: bool = False) -> Evidence:
@@ -244,7 +250,7 @@ class TimestampFilter(CountedFilter):
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
-    """Return the total width of all cells in bits, with the paper's padding."""
+    """Return the total width of all cells in bits for the padding of the paper."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
 
@@ -252,7 +258,10 @@ def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
 def block_cells(
     window: int, block: int, fpr: float, hashes: int, rate: Callable[[float, int, int], float]
 ) -> int:
-    """Return the minimum number of cells that meets a mean rate; `rate` is like `bloom_rate`."""
+    """Return the minimum number of cells for which the mean of `rate` over a block meets `fpr`.
+
+    The parameters of `rate` are those of `bloom_rate`.
+    """
 
     def mean(cells: int) -> float:
         return window_rate(lambda load: rate(load, cells, hashes), window, block)

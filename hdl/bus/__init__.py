@@ -1,1 +1,1 @@
-"""Units with standard ports and buses, for use in other systems."""
+"""Wrappers that give a unit standard ports and a register bus."""

@@ -14,8 +14,8 @@ OKAY, SLVERR = 0, 2  # response codes
 class Axi4Lite(wiring.Component):
     """AXI4-Lite subordinate for the registers; pending reads and writes alternate.
 
-    Outputs come from registers, or from one gate behind registers, so they depend on no input of
-    the same cycle. A failed access returns SLVERR. The two lowest address bits and AxPROT are
+    No output depends combinationally on an input: each comes from a register, or from one gate
+    behind registers. A failed access returns SLVERR. The two lowest address bits and AxPROT are
     ignored.
     """
 
@@ -106,7 +106,7 @@ class _Request:
 
 
 class Wishbone(wiring.Component):
-    """Wishbone B4 slave for the registers, for classic and pipelined masters.
+    """Wishbone B4 slave that gives classic and pipelined masters access to the registers.
 
     STALL is low only in the cycle of a response, so a pipelined master holds its request like a
     classic master. If the master drops CYC or STB before the response, the access may still be
@@ -167,7 +167,7 @@ OKAY, SLAVEERROR = 0, 2  # response codes
 
 
 class AvalonMm(wiring.Component):
-    """Avalon-MM agent for the registers; one access at a time.
+    """Avalon-MM agent that performs one register access at a time.
 
     WAITREQUEST is high from the cycle after an access is accepted until its response. If the access
     fails, RESPONSE is SLAVEERROR.

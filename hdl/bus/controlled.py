@@ -60,7 +60,7 @@ class Controlled(wiring.Component):
 
     @property
     def interface(self):
-        """Prefix of the bus ports and Vivado's name for the bus; None if Vivado has no name."""
+        """Prefix of the bus ports and Vivado's name for the bus, or None if Vivado has no name."""
         name = getattr(self._front, "INTERFACE", None)
         return None if name is None else (self._front.PREFIX, name)
 
@@ -83,7 +83,7 @@ class Controlled(wiring.Component):
         self._elaborate_registers(m)
 
     def _elaborate_lead(self, m, given, waits):
-        """Delay a command until earlier settings apply; return whether the command is due."""
+        """Delay a command until earlier settings have taken effect; return whether it is due."""
         lead = Signal(range(GENERATION_LEAD))
         with m.If(given):
             m.d.sync += [waits.eq(1), lead.eq(GENERATION_LEAD - 1)]
@@ -127,8 +127,9 @@ class Controlled(wiring.Component):
 class ControlledUnit(Controlled):
     """Unit whose settings, counters and secret are registers on a bus.
 
-    A SHIFT or CLEAR that software writes to a register waits until all settings written earlier
-    apply. If requests have times, this operation has the time of the last accepted request.
+    A SHIFT or CLEAR that software requests through a register waits until all settings written
+    earlier have taken effect. If requests have times, the SHIFT or CLEAR uses the time of the last
+    accepted request.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class ControlledUnit(Controlled):
         return m
 
     def _elaborate_orders(self, m):
-        """Return whether the input is closed, whether a command is due, and the operation."""
+        """Return whether requests are blocked, whether a command is due, and its operation."""
         unit, bank = self.unit, self._bank
         clears, closed, order = Signal(), Signal(), Signal()
         waits, given = bank.status_order, Signal(name="given")
@@ -214,7 +215,10 @@ class ControlledUnit(Controlled):
 
 
 def _outer(signature, others):
-    """Return the signature of a unit without the mark bits of tags, and with the ports `others`."""
+    """Return a signature with the unit's streams and the ports `others`.
+
+    The tags have no mark bits.
+    """
     request, result = (
         {name: field.shape for name, field in signature.of_lane(payload, 0) if name != "valid"}
         for payload in (signature.request, signature.result)

@@ -67,7 +67,7 @@ class FlatUnit(wiring.Component):
         return m
 
     def attributes(self):
-        """Return port attributes that tell vendor tools to which interface a port belongs."""
+        """Return attributes that tell vendor tools which interface each port belongs to."""
         return {}
 
     def _connected(self, port_fields, payload, *, inward):
@@ -185,7 +185,7 @@ class AxisUnit(FlatUnit):
 
 
 def _ports(prefix, payload, apart, last):
-    """Assign payload fields to TDATA and TUSER; no other field uses the port of `apart`."""
+    """Assign payload fields to TDATA and TUSER; fields in `apart` share no port with others."""
     data, user = f"{prefix}_tdata", f"{prefix}_tuser"
     is_key = apart == ("key",)
 
@@ -283,7 +283,7 @@ class ExternUnit(RawUnit):
 
     A request is refused if it arrives while the unit's `i.ready` is low, or if the unit resets
     itself before the result leaves. The result then has `out_refused` set, and all other fields are
-    0. In the result of a SHIFT or CLEAR, all fields are 0 too.
+    0. All fields are also 0 in the result of a SHIFT or CLEAR.
     """
 
     READY = False

@@ -12,7 +12,7 @@ WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()  # width of a w
 
 
 class AccessSignature(wiring.Signature):
-    """Ports between a bus and the registers, for one access at a time."""
+    """Ports through which a bus accesses the registers, one access at a time."""
 
     def __init__(self):
         super().__init__(
@@ -32,12 +32,12 @@ class AccessSignature(wiring.Signature):
 
 
 class RegisterBank(wiring.Component):
-    """Registers of a `RegisterMap`.
+    """Implements the registers of a `RegisterMap`.
 
-    Reads of counters return the values of the last snapshot, all from the same cycle. Writing the
-    last word of a stream register sends its value; the words of this register cannot be written
-    again until the stream accepts the value. SHIFT and CLEAR cannot be written while either is
-    pending.
+    Reading a counter returns the value in the last snapshot, which captured all counters in the
+    same cycle. Writing the last word of a stream register sends the value; the words of this
+    register cannot be written again until the stream accepts the value. SHIFT and CLEAR cannot be
+    written while either is pending.
     """
 
     READ_LATENCY = 3
@@ -138,7 +138,7 @@ class RegisterBank(wiring.Component):
         return self.access.data[field.low] & self.access.strobe[field.low // 8]
 
     def _elaborate_signal(self, m, name, first, width, written):
-        """Connect a signal to a port; return the value that a read of the signal returns."""
+        """Connect a register or field to its port, and return the value that the bus reads."""
         if first.constant:
             return Const(
                 sum(field.reset << field.signal_low for _, field in self._fields(name)), width
@@ -194,7 +194,10 @@ class RegisterBank(wiring.Component):
             m.d.sync += port.valid.eq(1)
 
     def _elaborate_snapshot(self, m, name, count):
-        """Return a captured count; each digit is captured when its carry has arrived."""
+        """Return the count in the last snapshot.
+
+        Each digit is captured one cycle after the digit below it, when the carry has arrived.
+        """
         held, take = Signal.like(count, name=f"{name}_held"), self.control_snapshot
         for low in range(0, len(count), EventCounter.DIGIT):
             high = low + EventCounter.DIGIT
@@ -206,7 +209,7 @@ class RegisterBank(wiring.Component):
         return held
 
     def _elaborate_read(self, m, values):
-        """Return the word at the address; each cycle decodes two digits of the address."""
+        """Return the word at the address; each cycle decodes two bits of the address."""
         level = {word.address // WORD_BYTES: self._value(word, values)
                  for word in self._registers.words}  # fmt: skip
         for low in range(0, WORD_ADDRESS_BITS, 2):

@@ -1,7 +1,7 @@
-"""Registers of an exported unit: the words on its bus, with their fields.
+"""Register map of an exported unit: the words on the bus, and the fields of each word.
 
-A unit has each register of `lately.hdl.registers` for which it has a port or property. This module
-does not import Amaranth.
+A unit has every register of `lately.hdl.registers` that corresponds to a port or property of the
+unit. This module does not import Amaranth.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -59,7 +59,7 @@ class RegisterMap:
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
-        """Return the field with the lowest bits of each signal, and the width of the signal."""
+        """Return, for each signal, the field that holds the lowest bits, and the total width."""
         signals: dict[str, tuple[BusField, int]] = {}
         for word in self.words:
             for field in word.fields:
@@ -76,7 +76,6 @@ def register_map(
     tag_bits: int,  # width of the tag in requests, which a register reports
     others: Collection[str] = (),  # ports in addition to the ports of the unit, such as `OVERRUN`
 ) -> RegisterMap:
-    """Return the words of all registers for which the unit has a port or property."""
     members = {**unit.signature.members}
     major, minor, patch = version
     constants = {
@@ -108,7 +107,10 @@ def _width(port: Any) -> int:
 
 
 def _reset(row: Register, member: Any, width: int) -> int | None:
-    """Return the reset value: the maximum if the register is writable and its port starts at 0."""
+    """Return the value of a register after reset.
+
+    A writable register starts at the initial value of its port, or at the maximum if that is 0.
+    """
     if row.access is not Access.READ_WRITE:
         return row.reset
     return member.init or (1 << width) - 1
@@ -146,7 +148,10 @@ def _constant(row: Register, value: int) -> Iterator[BusWord]:
 
 
 def _parts(row: Register, held: set[str], value: int | None = None) -> Iterator[BusWord]:
-    """Yield the word of a register with fields; with `value`, the fields are constant."""
+    """Yield the word of a register with fields, if the unit has any of the fields.
+
+    If `value` is given, it is the constant content of the word.
+    """
     fields = tuple(
         BusField(
             name=field.name,

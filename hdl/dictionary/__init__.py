@@ -1,1 +1,1 @@
-"""Window dictionaries as pipelined units, with or without moves of entries."""
+"""Window dictionaries as pipelined cores."""

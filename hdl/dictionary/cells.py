@@ -1,4 +1,4 @@
-"""Cells and entries of a dictionary: layouts, ports, and comparison with an operation."""
+"""Layouts, ports and helper functions for the cells and entries of a dictionary."""
 
 from functools import reduce
 from operator import or_, xor
@@ -15,7 +15,7 @@ GROUP = 4  # number of values that one or two levels of LUTs select from
 
 
 class Cell(data.StructLayout):
-    """Layout of a cell: insertion number, rest of the digest, and with parity the check bits."""
+    """Layout of a cell: insertion number, high digest bits and, with parity, check bits."""
 
     def __init__(self, *, spec, checked=False):
         checks = {"unknown": 1, "check": check_bits(spec.cell_bits + 1)} if checked else {}
@@ -23,14 +23,17 @@ class Cell(data.StructLayout):
 
 
 class Entry(data.StructLayout):
-    """A whole digest, and the number of the insertion that wrote the digest."""
+    """Layout of an entry: a whole digest, and the number of the insertion that wrote it."""
 
     def __init__(self, *, spec):
         super().__init__({"digest": spec.digest_bits, "time": spec.timestamp_bits})
 
 
 def row_of(low, rest, terms):
-    """Return the row of a digest from the low digest bits, or the low bits from the row."""
+    """Return the row that belongs to the low bits of a digest.
+
+    The function is its own inverse: if `low` is a row, the result is the low bits of the digest.
+    """
     return Cat(reduce(xor, [low[bit], *(rest[term] for term in added)])
                for bit, added in enumerate(terms))  # fmt: skip
 
@@ -41,7 +44,10 @@ def agreeing_pairs(first, second):
 
 
 def distance_within(m, time, number, *windows, side=0):
-    """Return, two cycles later, the age of a cell and whether it is within each window."""
+    """Return the age of a cell and, for each window, whether the age is within the window.
+
+    The results follow the inputs by two cycles.
+    """
     bits = len(time)
 
     def copied(value, name):
@@ -79,7 +85,7 @@ def selected_later(m, one_hot, values, name):
 
 
 def lowest(bits, *, group=GROUP):
-    """Return a mask of the lowest set bit; up to 16 bits need two levels of LUTs."""
+    """Return a mask with only the lowest set bit; up to 16 bits need two levels of LUTs."""
     groups = [bits[low : low + group] for low in range(0, len(bits), group)]
     return Cat(
         bit & ~part[:at].any() & ~Cat(each.any() for each in groups[:number]).any()

@@ -1,4 +1,4 @@
-"""Column of a dictionary: cells, their comparison with a digest, and all components that write."""
+"""Column of a dictionary: cells, their comparison with a digest, and the writers of the cells."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -30,7 +30,7 @@ from .dictionary_figures import (
 
 
 class Sweep(wiring.Component):
-    """Reads one row after each `tick`, to erase the cell if it has expired or repair an upset.
+    """Reads one row for each `tick`, and erases an expired cell or repairs an upset cell.
 
     The sweep uses cycles in which the port is free. If an operation writes the cell after the sweep
     has read it, the sweep does not write. A cell has expired if its insertion is older than the
@@ -187,7 +187,7 @@ class Visitor(wiring.Component):
         return m
 
     def _elaborate_meeting(self, m, name, row):
-        """Return whether an operation used the row of the entry two cycles ago."""
+        """Return, two cycles later, whether `row` is the row of the visiting entry."""
         pairs = registered(m, agreeing_pairs(row, self.row), f"{name}_pairs")
         return registered(m, pairs.all(), name)
 
@@ -229,7 +229,7 @@ class Visitor(wiring.Component):
             m.d.sync += [each.eq(0) for each in states]
 
     def _elaborate_eviction(self, m):
-        """Determine the entry that the cell holds; return whether its content is unknown."""
+        """Prepare the entry to evict; return whether the content of the cell is unknown."""
         visit, bits = self.visit, self._spec.timestamp_bits
         held = registered(m, self.word, "held_word", reset_less=True, enable=self.read)
         distance = (self.number - held.time)[:bits]
@@ -245,15 +245,15 @@ class Visitor(wiring.Component):
 
 
 class Column(wiring.Component):
-    """Cells of a column: operations read at one port, and all components write at the other port.
+    """Cells of a column: operations read at one port, and all writes use the other port.
 
     Operations have priority at the write port, then the `Visitor` if entries move, then the
-    `Sweep`. A cell that is written during its read counts as empty; `Placement` tracks the writes
-    of operations.
+    `Sweep`. A cell that is written while it is read counts as empty; `Placement` accounts for
+    writes by operations.
 
-    With "parity", an upset cell is `doubted`: it is neither a match nor free. The sweep gives the
-    cell an unknown digest and the current insertion number. The cell is usable again when this
-    entry has expired.
+    With the protection "parity", an upset cell is `doubted`: neither a match nor free. The sweep
+    marks the digest of the cell as unknown, and stores the current insertion number. The cell can
+    be used again once this number has expired.
     """
 
     LATENCY = COMPARISON + MATCH
@@ -350,7 +350,7 @@ class Column(wiring.Component):
         ]
 
     def _elaborate_port(self, m, write, write_row):
-        """Connect the port to one writer; return whether the sweep writes a whole cell."""
+        """Connect the write port to one writer; return whether the sweep rewrites a whole cell."""
         memory, sweep, visitor = self.memory, self.sweep, self.visitor
         visits, row = Const(0), sweep.row
         entry, used = self.written, write & self.written.used

@@ -30,7 +30,7 @@ def column_terms(spec):
 
 
 class DigestHash(wiring.Component):
-    """Computes the digest of a key and the row in each column, `latency` cycles later."""
+    """Computes the digest of a key, and its row in each column, in `latency` cycles."""
 
     def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
         self._spec = spec
@@ -87,7 +87,7 @@ class DigestHash(wiring.Component):
 
 
 class DictionaryCore(wiring.Component):
-    """Pipeline of a window dictionary: one operation per cycle, fixed latency.
+    """Pipeline of a window dictionary; accepts one operation per cycle and has a fixed latency.
 
     A shift has no effect. The core asserts `stall` if the sweep of a column needs a cycle without
     an operation, or if the stash of a dictionary with moves is almost full.
@@ -247,7 +247,7 @@ class DictionaryCore(wiring.Component):
             wiring.connect(m, getattr(moves, f"visit{index}"), column.visit)
 
     def _elaborate_cells(self, pipe):
-        """Return whether a column holds, or may hold, the digest, and the age of its cell."""
+        """Return whether a column holds or may hold the digest, and the age of the cell."""
         placement, matched = self.placement, self._read + MATCH
         doubted = Cat(column.doubted for column in self.columns)
         doubted = pipe.enter(doubted, "doubted", stage=matched)

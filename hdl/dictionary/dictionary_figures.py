@@ -1,4 +1,7 @@
-"""Stages of the pipeline and rate of the sweep of a dictionary. Does not import Amaranth."""
+"""Pipeline stages and sweep rate of a dictionary.
+
+This module does not import Amaranth.
+"""
 
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CELL_LATENCY
@@ -18,8 +21,8 @@ ANSWER = WRITE + 2 + VERDICT
 MIN_WINDOW = 16
 # maximum insertions per row of the sweep, so that a late sweep keeps its margin
 MAX_SWEPT_PER_ROW = 24
-# Backlog of rows at which a column's sweep stalls the input for one cycle per row. Twice this
-# backlog closes the input.
+# Backlog of rows at which a column's sweep stalls the input for one cycle per row. At twice
+# this backlog, the input stalls until the backlog is smaller.
 SWEEP_BACKLOG = 4
 MAX_STALL = 64  # with moves: maximum cycles for which a nearly full stash stalls the input
 STALL_PERIOD = 1024  # minimum cycles from one such stall to the next, a power of two
@@ -36,14 +39,14 @@ EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return three quarters of the stash size: with this number of entries the input stalls."""
+    """Return the number of stash entries at which the input stalls: three quarters of the slots."""
     return -(-3 * spec.stash // 4)
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:
-    """Return the number of insertions per swept row.
+    """Return the number of insertions after which the sweep processes one more row.
 
-    At this rate, entries are erased before insertion numbers repeat.
+    At this rate, expired entries are erased before insertion numbers repeat.
     """
     limit = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
     return min(MAX_SWEPT_PER_ROW, limit)

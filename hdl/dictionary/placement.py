@@ -10,7 +10,7 @@ from .dictionary_figures import DECISION, HAZARDS, MATCH, VERDICT, swept_per_row
 
 
 class InsertionCount(wiring.Component):
-    """Numbers the insertions modulo 2**T, and requests a sweep of one row at a fixed interval."""
+    """Numbers the insertions, and requests the sweep of one row at a fixed interval."""
 
     def __init__(self, *, spec):
         self._turn = swept_per_row(spec)
@@ -64,7 +64,7 @@ NEAR_BITS = HAZARDS.bit_length()
 
 
 class Knowledge(data.StructLayout):
-    """What is known about the cells of an operation, from its read and from earlier operations."""
+    """State of the cells of an operation, as known from the read and from earlier operations."""
 
     def __init__(self, *, columns):
         super().__init__(
@@ -214,7 +214,7 @@ class WindowVerdict(data.StructLayout):
 
 
 class Guarantee(wiring.Component):
-    """Counts the insertions after the insertion of the youngest evicted entry."""
+    """Tracks the guaranteed window: insertions since the youngest evicted entry was inserted."""
 
     def __init__(
         self,

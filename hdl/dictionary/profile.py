@@ -1,4 +1,7 @@
-"""Limits and latency of a window dictionary in hardware. Does not import Amaranth."""
+"""Limits and latency of a window dictionary in hardware.
+
+This module does not import Amaranth.
+"""
 
 from dataclasses import dataclass
 
@@ -13,7 +16,7 @@ from .dictionary_figures import ANSWER, COMPARISON, HAZARDS, MIN_WINDOW
 
 
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
-    """Return the number of cycles from a key to the addresses of its cells at the memories."""
+    """Return the number of cycles until the memories receive the addresses of a key's cells."""
     return max(CONTROL_LAG, hash_stages(spec.key_bits, spec.hash, levels)) + 2 + COMPARISON
 
 
@@ -37,7 +40,7 @@ class DictionaryProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Width of a cell, including the parity bits and the unknown flag."""
+        """Width of a cell, including the parity bits and the unknown flag of a protected cell."""
         bits = self.spec.cell_bits
         return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
 

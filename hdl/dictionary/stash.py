@@ -1,4 +1,4 @@
-"""Stash of a dictionary: digests that found no free cell, and their moves to the columns."""
+"""Stash of a dictionary, which holds digests without a cell and may move them to the columns."""
 
 from functools import reduce
 from operator import or_
@@ -17,12 +17,14 @@ MIN_TURN = 4
 
 
 def turn_bits(entries):
-    """Return the width of the one-hot `turn`: one bit per slot, but at least `MIN_TURN`."""
     return max(MIN_TURN, entries)
 
 
 class SlotSignature(wiring.Signature):
-    """Ports of a component that selects the slot of the next digest; masks have a bit per slot."""
+    """Ports of a component that selects the slot for the next digest.
+
+    Each mask has one bit per slot.
+    """
 
     def __init__(self, *, entries):
         inputs = {
@@ -81,10 +83,10 @@ class OldestSlot(wiring.Component):
 
 
 class SpareSlot(wiring.Component):
-    """Selects a free slot that no column holds, or else a slot in use that no column holds.
+    """Selects a free slot, or a slot in use if none is free; never a slot that a column holds.
 
-    The spare slot takes the next push, and the following slot takes the push after that. In a full
-    stash, a push may displace the entry of the previous push.
+    Slots are selected in advance: a spare slot for the next push, and another slot for the push
+    after that. In a full stash, a push may displace the entry of the previous push.
     """
 
     def __init__(self, *, entries):
@@ -281,9 +283,10 @@ class Moves(wiring.Component):
 class Stash(wiring.Component):
     """Stash of a dictionary: digests without a cell, each with its insertion number.
 
-    An insertion or removal takes its digest out of the stash. A pushed insertion goes to a free
-    slot, or displaces the oldest entry; with moves it may displace any entry that no column holds.
-    If the displaced entry has not expired, it is reported as lost. Expired entries are dropped.
+    An insertion or removal removes the digest from the stash. An insertion without a cell goes to a
+    free slot, or displaces the oldest entry; with moves, it may displace any entry that no column
+    holds. If the displaced entry has not expired, it is reported as lost. Expired entries are
+    dropped.
     """
 
     def __init__(self, *, spec):
@@ -355,7 +358,7 @@ class Stash(wiring.Component):
         return m
 
     def _elaborate_match(self, m, pipe, digest, match, written, taken):
-        """Find the slot of a digest in three cycles, while earlier operations change the slots."""
+        """Find the slot of a digest in three cycles, allowing for changes by earlier operations."""
         pairs = [
             registered(m, agreeing_pairs(entry.digest, digest.value), f"pairs{at}")
             for at, entry in enumerate(self.entries)
@@ -417,7 +420,7 @@ class Stash(wiring.Component):
         return removed | written | self.clear.replicate(size)
 
     def _elaborate_expiry(self, m, turn, time, number, lately):
-        """Return the slot whose entry has expired for all later operations."""
+        """Return a mask of the examined slot if its entry has expired and is unchanged."""
         distance = registered(m, (number - time)[: len(number)], "looked_distance")
         expired = registered(m, distance > self._spec.window, "looked_expired")
         # Slots that have not changed since they were examined.

@@ -118,10 +118,11 @@ _TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
 class Schedule(wiring.Component):
     """Ends generations that are full or old: the next insertion carries the shift.
 
-    Without `when_full`, a generation ends only when it is full. Otherwise an old generation
-    continues while the oldest segment is within the span. With "overfill", a full generation also
-    continues while the oldest segment is within the span. `one_at_a_time` is high in generations
-    shorter than `minimum_generation`, because the spare may not yet be clean at the next shift.
+    If `when_full` is None, a generation ends when it is full. If it is "shorten", a generation also
+    ends when it is old and the oldest segment is outside the span. If it is "overfill", a full or
+    old generation ends only when the oldest segment is outside the span. `one_at_a_time` is high
+    during generations shorter than `minimum_generation`, because the spare may not yet be clean at
+    the next shift.
     """
 
     def __init__(self, *, generation_bits, minimum_generation, clear_words, when_full=None):
@@ -332,7 +333,11 @@ class Gate(wiring.Component):
         m.d.comb += self.illegal.eq(registered(m, Cat(left, late, stuck), "apart").any())
 
     def _elaborate_acceptance(self, m, reopen):
-        """Return `accepted`, `operation`, `alone` (the gate closes now) and `closed`."""
+        """Accept operations; return `accepted`, `operation`, `alone` and `closed`.
+
+        `accepted` is high if `operation` entered in the previous cycle, `alone` is high when the
+        gate closes, and `closed` is high while the gate is closed.
+        """
         ready = Signal()
         allowed = Signal()
         closed = Signal(init=1)

@@ -138,7 +138,11 @@ class Stamps(wiring.Component):
         return m
 
     def _elaborate_stages(self, m, move):
-        """Return the oldest request, and whether its time is later or more than the span ahead."""
+        """Return the oldest request and two flags that compare the times of requests.
+
+        The first flag is high if the time of this request is later than the current time, and the
+        second if it is later by more than the span.
+        """
         stage = data.StructLayout({"valid": 1, "request": self._request})
         first, second, head = (Signal(stage, name=name) for name in ("first", "second", "head"))
         reached = Signal.like(self.target)

@@ -1,4 +1,4 @@
-"""Time-based window of a ring, which finds the segments within the span and old generations."""
+"""Time-based window of a ring, which detects expired segments and old generations."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -17,13 +17,13 @@ class TimeWindow(wiring.Component):
 
     `lately.golden.RotationPolicy` defines the rules. A segment is *live* while its last insertion
     is at most `span` ticks ago. The `run` youngest segments share the time of the last insertion.
-    Each other segment is *settled*: its time is fixed. Live segments precede the others, so one
-    number separates live and expired segments.
+    Every other segment is *settled*: its time no longer changes. All live segments are younger than
+    all expired segments, so the number of live segments identifies them.
 
     A tick takes effect between two operations and uses no cycle. The segments that expire with the
     next tick are found in advance, and the tick waits for this search. An expired segment never
-    becomes live again, so wrapped times have no effect after a long gap. A tick that makes a
-    generation old also waits until the spare is clean.
+    becomes live again, so times that wrap around during a long gap have no effect. A tick that
+    makes a generation old also waits until the spare is clean.
     """
 
     INPUTS = ("limit",)  # ports that are inputs of the core
@@ -102,7 +102,7 @@ class TimeWindow(wiring.Component):
 
     @property
     def report(self):
-        """Result fields that the window provides; they are a cycle later with `report_covered`."""
+        """Result fields that the window provides. With `report_covered`, they are a cycle later."""
         names = ("status", "time", "covered") if self._reports else ("status", "time")
         source = self.reported if self._reports else self
         return {name: getattr(source, name) for name in names}
@@ -125,7 +125,7 @@ class TimeWindow(wiring.Component):
         return m
 
     def _elaborate_times(self, m):
-        """Store the tick counter and the times of insertions; find times that expire next."""
+        """Store times; find whether the generation will be old after the next tick."""
         self._now = Signal.like(self.time, name="now")
         self._target = Signal.like(self.time, name="target_time", init=0 if self._stamped else 1)
         self._far = Signal()
@@ -157,7 +157,7 @@ class TimeWindow(wiring.Component):
         self._ages = begun_before & self._expired(m, "first", first, self._generation_span - 1)
 
     def _expired(self, m, name, time, limit):
-        """Return, two cycles later, whether a time is more than `limit` before the target."""
+        """Return, two cycles later, whether `time` is more than `limit` ticks before the target."""
         age = registered(m, (self._target - time)[: self._bits], f"{name}_age")
         return registered(m, (age > limit) | self._far, f"{name}_expired")
 
@@ -192,7 +192,7 @@ class TimeWindow(wiring.Component):
         m.d.sync += self.out.eq(Mux(passing, self._remaining == limit, self._settled == limit))
 
     def _elaborate_scan(self, m):
-        """Check live settled segments, oldest first, until one does not expire with the tick."""
+        """Check live settled segments, oldest first, until one outlives the next tick."""
         index = Signal(range(self.times[0].depth))
         address = Signal.like(index, name="address")
         answers = []

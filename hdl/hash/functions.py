@@ -86,7 +86,7 @@ def hashed_state(pipe, key, seed):
 
 @cache
 def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
-    """Return the number of cycles from a key to the state, counted in a draft of the pipeline."""
+    """Return the number of cycles from a key to the hash state, without building the pipeline."""
     if hash == "siphash":
         return siphash_latency(key_bits)
     pipe = Pipeline(Draft(), levels=levels)
@@ -122,7 +122,7 @@ def expand(pipe, state, *, sizes, functions, seed):
 
 
 def _shared_first(rotations):
-    """Order the rotation amounts so that hash functions share XORs of the same two state bits."""
+    """Order the rotation amounts so that hash functions can share XORs of two state bits."""
 
     def distance(pair):
         apart = abs(pair[0] - pair[1])
@@ -174,9 +174,8 @@ class Addresses(data.ArrayLayout):
 class KeyHash(wiring.Component):
     """Computes the addresses of a key with the hash of the specification; one key per cycle.
 
-    The addresses follow `latency` cycles after the key. They come from a level of LUTs, not from
-    registers, because the receiver adds logic to this stage. With `hashed`, `key` is already a hash
-    state.
+    The addresses follow `latency` cycles after the key. They are not registered, so that the
+    receiver can add logic to the same stage. If `hashed` is true, `key` is already a hash state.
     """
 
     def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):

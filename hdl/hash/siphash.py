@@ -30,8 +30,9 @@ STATIC = float("-inf")
 class Arithmetic:
     """Operations on words whose digits become valid in different cycles.
 
-    A word is a list of bits, lowest first. Each bit is a digit and a position in the digit, or the
-    constant 0 or 1. Every operation uses each digit as soon as its operands are valid.
+    A word is a list of bits, lowest first. Each bit is the constant 0 or 1, or a pair of a digit
+    and a position in the digit. Every operation on a digit starts as soon as the operands are
+    valid.
     """
 
     def __init__(self, m):
@@ -50,7 +51,7 @@ class Arithmetic:
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
-        """Return the bits of a word, or of part of a word, delayed to the cycle `clock`."""
+        """Return the value of a word, or of some of its bits, in the cycle `clock`."""
         return Cat(
             Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
             for bit in word
@@ -61,7 +62,7 @@ class Arithmetic:
         return max((stage for stage in stages if stage is not None), default=STATIC)
 
     def add(self, a, b, name):
-        """Add modulo 2**64, with registered carries between digits."""
+        """Return the sum of two words modulo 2**64, with registered carries between digits."""
         total = []
         carry = []
         for low, high in pairwise(BOUNDS):
@@ -108,9 +109,9 @@ class Arithmetic:
 class SipHash(wiring.Component):
     """Computes the SipHash-1-3 of a key under a secret in `latency` cycles; one key per cycle.
 
-    Terms that depend only on the secret are computed once, not for each key. So the secret must be
-    stable from `SETTLE` cycles before the first key until `HOLD` cycles after the last key that
-    uses it. Hashes of keys for another secret that enter during this time are invalid.
+    Terms that depend only on the secret are computed once, not for each key. The secret must
+    therefore be stable from `SETTLE` cycles before the first key until `HOLD` cycles after the last
+    key that uses it. If a key for another secret enters during this time, its hash is invalid.
 
     Each addition is split into three digits, one per cycle. A round takes 5 cycles (SipHash,
     section 2.3).
@@ -134,7 +135,7 @@ class SipHash(wiring.Component):
 
 @cache
 def siphash_latency(key_bits):
-    """Return the number of cycles from a key to the hash, counted in a draft of the pipeline."""
+    """Return the number of cycles from a key to its hash, without building the pipeline."""
     ops = Arithmetic(Draft())
     key, secret = Signal(key_bits, name="key"), Signal(SECRET_BITS, name="secret")
     return ops.ready(hashed_words(ops, key, secret))
@@ -198,8 +199,8 @@ class Secrets(wiring.Component):
     """Holds the secrets of the hash pipelines, and determines when a new secret becomes active.
 
     With re-keying, the next shift activates a pending secret in a second pipeline. No further
-    secret is accepted until all segments of the old secret have left the ring. Without re-keying, a
-    clear activates the secret that was pending when the clear was accepted.
+    secret is accepted until all segments that use the old secret have left the ring. Without
+    re-keying, a clear activates the secret that was pending when the clear was accepted.
     """
 
     # cycles from the acceptance of a secret to the first operation that uses the secret

@@ -13,7 +13,7 @@ from ..pipeline import FAN_IN, Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
-    """Finds the lane whose insertion shifts the ring: the first one after a complete generation."""
+    """Finds the lane whose insertion shifts the ring because the generation is complete."""
 
     LATENCY = 7
     LOOK = 4
@@ -92,7 +92,7 @@ class ShiftFinder(wiring.Component):
         return m
 
     def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
-        """Return two pairs of digits: the change of the insertion count by a beat.
+        """Return by how much a beat changes the insertion count, as two pairs of digits.
 
         The first pair applies if a generation ends before the beat; otherwise the second pair
         applies. The high digit of each pair is valid one cycle after its low digit.
@@ -168,7 +168,7 @@ class SameBeatKeys(wiring.Component):
         return m
 
     def _elaborate_equal(self, m, first, second, name):
-        """Compare two states; the result is valid after three cycles and one gate."""
+        """Return whether two states were equal three cycles ago; the last gate has no register."""
         terms = [first[at : at + 2] == second[at : at + 2] for at in range(0, STATE_BITS, 2)]
         for stage in range(3):
             terms = registered(m, Cat(terms), f"{name}{stage}")
@@ -218,14 +218,21 @@ class RingCommand(Enum, shape=2):
 
 
 def steps_layout(lanes):
-    """Return the layout of steps: each code is a lane, or `lanes` for a SHIFT or CLEAR."""
+    """Return the layout of the steps of an entry.
+
+    The code of a step is the number of its lane, or `lanes` for a SHIFT or CLEAR. Bit i of ``more``
+    is set if step i + 1 exists.
+    """
     return data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
     )
 
 
 def ordered_steps(m, wanted):
-    """Convert flags to steps, one cycle later; the top flag stands for a SHIFT or CLEAR."""
+    """Return the steps for the flags in `wanted`, one cycle later.
+
+    There is one flag for each lane, and a top flag for a SHIFT or CLEAR.
+    """
     lanes = len(wanted) - 1
     of_lanes = data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes), "there": lanes}
@@ -272,7 +279,7 @@ class OrderedEntry(data.StructLayout):
 
 
 class Share(data.StructLayout):
-    """Operations of a beat for all shards: the fields of `Entry`, with ``items`` for each shard."""
+    """Operations of a beat for all shards: the fields of `Entry`, but with ``items`` per shard."""
 
     def __init__(self, *, lanes, shards, slots):
         common = {name: field.shape for name, field in Entry(lanes=lanes, slots=slots)}

@@ -265,7 +265,7 @@ class Collector(wiring.Component):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, pipeline, passes, record):
-        """Return whether a result is valid in the next cycle, and the result."""
+        """Return a flag that is set in the cycle before a valid result, and the result."""
         # The path from the shards takes two cycles.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)

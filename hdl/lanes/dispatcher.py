@@ -277,7 +277,7 @@ class Distributor(wiring.Component):
     """Stores beats until all shards have room, then sends each shard its entry.
 
     At most one beat leaves per cycle. There is no overflow check: at most `depth` beats may be in
-    flight, including beats of which only the hash states have arrived.
+    flight, including beats for which only the hash states have arrived.
     """
 
     PLACES = SHARD_CAPACITY  # capacity of a shard's queue

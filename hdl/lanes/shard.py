@@ -86,7 +86,10 @@ class Sequencer(wiring.Component):
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode a step; return whether the step of four cycles ago shifts or clears the ring."""
+        """Decode a step.
+
+        Returns whether the step decoded four cycles earlier shifts or clears the ring.
+        """
         lanes = self._lanes
         code = registered(m, code, "code_late")
         acts = registered(m, there[0] & goes, "acts")
@@ -139,9 +142,7 @@ class Shard(wiring.Component):
     def __init__(self, *, profile, core, number, slots):
         spec = profile.spec
         if number not in range(spec.shards):
-            raise ValueError(
-                f"Number must be below {spec.shards}, the number of shards, not {number!r}"
-            )
+            raise ValueError(f"Shard number must be below {spec.shards}, not {number!r}")
         require_power_of_two("Slots", slots, minimum=2)
         self._profile = profile
         self._lanes = spec.lanes

@@ -1,4 +1,4 @@
-"""Unit for several keys per cycle: shards divide the bits of one window."""
+"""Unit that accepts several keys per cycle: each shard holds a part of the memory."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -17,15 +17,15 @@ from .shard import Shard
 
 
 class LaneUnit(BaseUnit):
-    """Unit that accepts several keys per cycle for one common window. See `BaseUnit`.
+    """Unit that accepts several keys per cycle, all for the same window; see `BaseUnit`.
 
     A beat holds an operation for each lane. Operations take effect beat by beat and lane by lane,
     each as if all earlier operations had finished. Every beat has one result, in order.
 
     The hash distributes the keys over ``spec.shards`` shards. A shard performs one operation per
-    cycle. `i.ready` is low while too many operations wait: for one shard, for a clear to finish, or
-    for the receiver. An operation whose key an earlier lane of the same beat inserts needs no
-    shard, so a stream that repeats one key runs at full rate.
+    cycle. `i.ready` is low while too many operations wait for one shard, for the end of a clear, or
+    for the receiver. An operation needs no shard if an earlier lane of the same beat inserts its
+    key, so a stream that repeats one key runs at full rate.
 
     If nothing waits, a result leaves at least `latency` and fewer than ``latency + poll`` cycles
     after its beat. A `generation` below `minimum_generation` acts like `minimum_generation`.

@@ -61,7 +61,7 @@ class PortableCellMemory(CellMemory):
         return m
 
     def _read(self, m, read, write):
-        """Return the word that was read. It is undefined if it was written in the same cycle."""
+        """Return the word that was read, which is undefined if it was written in the same cycle."""
         return read.data
 
 

@@ -78,7 +78,7 @@ Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
 
 
 class Position(NamedTuple):
-    """Position of a cell, as integers or arrays: memory number, word, and lowest bit."""
+    """Memory number, word number and lowest bit of a cell, or arrays of these for several cells."""
 
     memory: Any
     word: Any
@@ -133,18 +133,18 @@ class MemoryMap:
         return replace(self, memories=memories)
 
     def below(self, *path: str) -> tuple[PhysicalMemory, ...]:
-        """Return the memories with `path` in front of their paths."""
+        """Return the memories with `path` prepended to their paths."""
         return tuple(replace(memory, path=(*path, *memory.path)) for memory in self.memories)
 
 
 def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
-    """Return the number of columns and rows of block RAMs that clear `clear` bits per cycle."""
+    """Return how many columns and rows of block RAMs hold `bits` and clear `clear` per cycle."""
     columns = max(1, clear // BLOCK_CLEAR_BITS)
     return columns, max(1, bits // columns // block_bits)
 
 
 def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
-    """Return the number of cycles from an address to its bit, which all variants have in common."""
+    """Return the number of cycles from an address to its bit, the same for all variants."""
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
     return 2 + registers + max(1, selection) + (registers > 2)
@@ -159,7 +159,6 @@ class BlockGrid(NamedTuple):
 
     @classmethod
     def of(cls, *, depth: int, clear_bits: int, block_bits: int) -> "BlockGrid":
-        """Return the grid for a part of `depth` bits, of which a clear zeroes `clear_bits`."""
         columns, rows = memory_shape(bits=depth, clear=clear_bits, block_bits=block_bits)
         return cls(columns, rows, min(clear_bits, BLOCK_CLEAR_BITS).bit_length() - 1)
 

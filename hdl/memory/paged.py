@@ -14,9 +14,9 @@ from .protection import copy_names, vote
 
 @lru_cache(maxsize=16)
 def address_maps(width):
-    """Return maps of addresses to permuted addresses, each as XOR masks and an inversion.
+    """Return permutations of the addresses, each as one XOR mask per bit and an inversion.
 
-    The maps of a list have no output bit in common, so synthesis cannot merge their address
+    No two permutations have an output bit in common, so synthesis cannot merge their address
     registers.
     """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
@@ -41,9 +41,9 @@ def address_maps(width):
 class PagedMemory(wiring.Component):
     """Memory divided into pages; two address bits per cycle select among the pages.
 
-    One write and one read per cycle. A read sees all writes from at least two cycles earlier. With
-    `far`, it also sees writes from the previous and the same cycle. `word` follows `read_address`
-    by `latency` cycles.
+    The memory accepts one write and one read per cycle. A read sees all writes from at least two
+    cycles earlier. If `far` is set, the read also sees writes from the previous cycle and the same
+    cycle. `word` follows `read_address` by `latency` cycles.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class Copies(wiring.Component):
         writes=None,  # name of the write enable, if copies can be written one at a time
     ):
         if len(copies) not in (2, 3):
-            raise ValueError(f"Copies must be 2 or 3, not {len(copies)}")
+            raise ValueError(f"Number of copies must be 2 or 3, not {len(copies)}")
         self.copies = copies
         self._registers = registers
         self._writes = writes
@@ -104,7 +104,7 @@ def copy_names(copies):
 
 
 def protected(build, *, copies, answers, latency=None, **options):
-    """Build a memory, or several `copies` of it that `Copies` joins."""
+    """Return a memory or, if `copies` is more than 1, several copies joined by `Copies`."""
     if copies == 1:
         return build()
     built = [build() for _ in range(copies)]
@@ -114,11 +114,11 @@ def protected(build, *, copies, answers, latency=None, **options):
 
 
 class CellProtection:
-    """Base class of cell protections, which by itself detects no upsets.
+    """Base class of cell protections; the class itself detects no upsets.
 
-    One cycle after a port returns a word, `wrong` reports whether the cell is upset. If `lost`, the
-    content of an upset cell is unknown; otherwise the word is already correct. A sweep reads all
-    cells and rewrites upset cells with `repair`.
+    One cycle after a port returns a word, `wrong` reports whether the cell is upset. If `lost` is
+    set, the content of an upset cell is unknown; otherwise the word is already correct. A sweep
+    reads all cells and rewrites upset cells with `repair`.
     """
 
     copies = 1  # number of copies of the memory
@@ -192,13 +192,13 @@ class Triplication(CellProtection):
 
 
 def _kept(m, read):
-    """Return a function that registers a value after each word of the sweep, and holds it."""
+    """Return a function that registers a value one cycle after `read`, or always without `read`."""
     is_read = None if read is None else registered(m, read, "repair_found")
     return partial(registered, m, enable=is_read)
 
 
 class Repair:
-    """Repair of the cell that a sweep read last."""
+    """Whether and how to repair the cell that the sweep read last."""
 
     LATENCY = 2  # cycles from a word to its repair
 
@@ -250,6 +250,6 @@ def sums(word):
 
 
 def deviating(second, third):
-    """Return, one-hot, the copy that differs from the other two; the first copy if all differ."""
+    """Return a one-hot mask of the copy that differs from the others (the first if all differ)."""
     second, third = second.any(), third.any()
     return Cat(second & third, second & ~third, third & ~second)

@@ -18,8 +18,8 @@ class SegmentMemory(wiring.Component):
     """Array of bits with a test-and-set port and a wide clear port.
 
     The memory accepts one access per cycle. An access returns the bit `latency` cycles after its
-    address, with the effect of all earlier accesses, including an access in the previous cycle, but
-    before its own `set` takes effect. Only the clear port clears the memory; reset does not.
+    address. The bit reflects all earlier accesses, even an access in the previous cycle, but not
+    the `set` of this access. Only the clear port clears the memory; reset does not.
 
     A clear belongs to a sweep over the whole memory. During the sweep, accesses set no bits and
     their results are undefined. Accesses may resume in the cycle after the sweep. An access that
@@ -133,7 +133,7 @@ class PortableSegmentMemory(SegmentMemory):
         return m
 
     def _read(self, m, read, write):
-        """Return the word that was read. It is undefined if it was written in the same cycle."""
+        """Return the word that was read, which is undefined if it was written in the same cycle."""
         return read.data
 
 
@@ -256,7 +256,7 @@ class BlockSegmentMemory(SegmentMemory):
         return m
 
     def _split(self, address):
-        """Split an address into position within a block, column and row."""
+        """Split an address into the position within a block, the column and the row."""
         columns, _, low = self._grid
         high = low + columns.bit_length() - 1
         inside = Cat(address[:low], address[high:])
@@ -273,7 +273,10 @@ class BlockSegmentMemory(SegmentMemory):
         return Cat(self._digits(address)[0], column, row)
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Return words with the effect of the previous access, except for the compared bit."""
+        """Return the words with the effect of the previous access.
+
+        The bit that the previous access set may still be missing, unless the memory is `STRICT`.
+        """
         return self._kept(m, pipe, words, address, setting) if self.STRICT else words
 
     def _setting(self, pipe, set, clear):
@@ -294,7 +297,10 @@ class BlockSegmentMemory(SegmentMemory):
         return known
 
     def _agreeing(self, pipe, address, part, join):
-        """Compare address bits with the previous access; return the flags that `join` makes."""
+        """Compare a part of this address with the previous address, two bits at a time.
+
+        `join` converts the results of the comparisons to the flags that are returned.
+        """
         before = address.at(self._address_registers + 1).value
 
         def compare(address):
@@ -380,7 +386,7 @@ def _masked(expected, digit, value):
 
 
 def _stored(pipe, name, values, highest):
-    """Register the values; the digit `highest` resets the half that it does not select."""
+    """Register the values; reset the half of them that the digit `highest` does not select."""
     stored = []
     for index, value in enumerate(values):
         upper = index >= len(values) // 2
@@ -392,7 +398,7 @@ def _stored(pipe, name, values, highest):
 
 
 def _or_all(pipe, value, flags):
-    """Return whether `value` or all flags are set; without flags, return `value`."""
+    """Return `value` ORed with the AND of all `flags`; if `flags` is None, return `value`."""
     if flags is None:
         return value
     return value | pipe.combine("all", lambda flags: flags.all(), flags.at(value.stage))
@@ -534,7 +540,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         return address[3:4], Cat(address[:3], address[4:])
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Extend the base method: a clear in the previous cycle may have zeroed the word."""
+        """Return the words with the effect of the previous access and of a clear in that cycle."""
         read = self._address_registers
         before, cleared = (value.at(read + 1).value for value in (address, clear))
         low = max(4, self._clear_bits.bit_length() - 1)

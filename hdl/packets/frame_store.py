@@ -21,7 +21,10 @@ def beats_of(size, width=8 * BEAT_BYTES):
 
 
 class FrameRecord(data.StructLayout):
-    """Size of a kept frame of at most `longest` bytes, and its number of `width`-bit beats."""
+    """Number of beats in a kept frame, and the size of its last beat.
+
+    A frame has at most `longest` bytes, and a beat has `width` bits.
+    """
 
     def __init__(self, longest, width=8 * BEAT_BYTES):
         beats = range(beats_of(longest, width) + 1)
@@ -31,14 +34,14 @@ class FrameRecord(data.StructLayout):
 class FrameIntake(wiring.Component):
     """Passes beats to the digest without delay, and stores or discards whole frames.
 
-    A damaged or oversize frame is discarded. The digest still receives it, with `error` set. If
-    `on_overflow` is "drop", a frame for which there is no room is discarded in the same way, and a
-    frame that begins while `enable` is low is dropped without reaching the digest. If `on_overflow`
-    is "wait", these frames wait at the input instead.
+    A damaged or oversize frame is discarded. The digest still receives the frame, with `error` set.
+    If `on_overflow` is "drop", a frame for which there is no room is discarded in the same way, and
+    a frame that begins while `enable` is low is dropped without reaching the digest. If
+    `on_overflow` is "wait", these frames wait at the input instead.
 
-    Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
-    for lack of room. Frames longer than `max_frame` but at most `max_kept` bytes are kept, with
-    `passes` set.
+    If `ready` is false, the input cannot stall: a beat that arrives while `o.ready` is low is lost,
+    and its frame is discarded for lack of room. Frames longer than `max_frame` but at most
+    `max_kept` bytes are kept, with `passes` set.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop the rest of a frame if `o` rejects a beat; return whether it rejects this beat."""
+        """Drop the rest of a frame if `o` rejects a beat; return whether `o` rejects this beat."""
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
         with m.If(self.i.valid):

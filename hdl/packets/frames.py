@@ -110,7 +110,7 @@ class FrameOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "FrameOptions":
-        """Remove the frame and sideband options from `options`; build an instance from them."""
+        """Remove the frame and sideband options from `options`, and return them as an instance."""
         names = [field.name for field in fields(cls) if field.name in options]
         chosen = {name: options.pop(name) for name in names}
         side = {field: name for name, field in SIDE_OPTIONS.items() if name in options}
@@ -263,7 +263,7 @@ class FrameWidener(wiring.Component):
 
 
 class FrameNarrower(wiring.Component):
-    """Converts beats of frames into transfers, each with the mark of its frame."""
+    """Converts beats of frames into transfers; each transfer carries the mark of its frame."""
 
     def __init__(self, width, side=ONLY_BAD):
         self._side = side

@@ -1,6 +1,7 @@
 """Full-duplex gigabit Ethernet: a GMII MAC, and a deduplicator between two lines.
 
-IEEE 802.3, clauses 3 and 35: preamble, start of frame, check sequence, padding and gaps.
+The MAC follows IEEE 802.3, clauses 3 and 35, for the preamble, the start of a frame, the check
+sequence, padding and gaps.
 """
 
 from amaranth.hdl import Cat, DomainRenamer, Module, Signal
@@ -24,10 +25,10 @@ RECEIVING = "rx"  # clock domain of the received data
 class GmiiReceiver(wiring.Component):
     """Receives frames from a PHY.
 
-    A byte leaves six cycles after its arrival, without preamble and check sequence. The preamble
-    may be shorter than `PREAMBLE_BYTES`. `user` is high with the last byte of a damaged frame: the
-    PHY reported an error, the check sequence is wrong, or the frame is shorter than
-    `SHORTEST_FRAME`. A frame that is too short for one byte and a check sequence is removed.
+    A byte leaves six cycles after its arrival; the preamble and the check sequence are removed. The
+    preamble may be shorter than `PREAMBLE_BYTES`. `user` is high with the last byte of a damaged
+    frame: the PHY reported an error, the check sequence is wrong, or the frame is shorter than
+    `SHORTEST_FRAME`. A frame that is too short to hold one byte and a check sequence is dropped.
     """
 
     def __init__(self):
@@ -76,7 +77,7 @@ class GmiiReceiver(wiring.Component):
         return m
 
     def _elaborate_begin(self, m, begun):
-        """Begin a frame at the start byte, unless a byte before it is not a preamble byte."""
+        """Begin a frame at the start byte if only preamble bytes precede the start byte."""
         refused = Signal()
         with m.If(~self.valid):
             m.d.sync += [begun.eq(0), refused.eq(0)]
@@ -182,10 +183,10 @@ class GmiiTransmitter(wiring.Component):
 class FrameCrossing(wiring.Component):
     """Transfers frames from clock domain `domain` to ``sync``.
 
-    If there is no room for a transfer, the rest of the frame is lost, and the frame ends as
-    damaged. A frame that begins before this end is stored is lost as well. There is always room if
-    the clocks differ by no more than Ethernet permits, and the receiver accepts a transfer in every
-    cycle.
+    If there is no room for a transfer, the rest of the frame is lost. Once there is room again, the
+    frame is ended and marked as damaged; a frame that begins earlier is lost as well. There is
+    always room if the clocks differ by no more than Ethernet permits, and the receiver accepts a
+    transfer in every cycle.
     """
 
     def __init__(self, *, domain, depth=16, width=8):
@@ -227,7 +228,10 @@ class FrameCrossing(wiring.Component):
         return m
 
     def _elaborate_leaving(self, m, fifo):
-        """Drive the output from a register; a second one holds a word that arrives in a stall."""
+        """Drive the output from a register.
+
+        A second register holds a word that arrives while the output stalls.
+        """
         spare, waits = Signal(len(fifo.r_data)), Signal()
         out = Signal(len(fifo.r_data))
         m.d.comb += [fifo.r_en.eq(~waits), self.o.p.eq(out)]

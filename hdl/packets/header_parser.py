@@ -35,7 +35,7 @@ _TAG_COUNTS = range(MAX_TAGS + 1)
 
 
 class FrameLayers(data.StructLayout):
-    """Facts about the headers of a frame, known before the frame ends."""
+    """Results of parsing the headers of a frame, known before the frame ends."""
 
     def __init__(self, inner=False):
         super().__init__(
@@ -68,8 +68,8 @@ class FrameLayers(data.StructLayout):
 class HeaderParser(wiring.Component):
     """Finds layer 3 in Ethernet frames, which arrive at up to one beat per cycle.
 
-    The layers leave `LATENCY` cycles after beat `decisive` of a frame, in which the longest header
-    ends, or after the last beat of a shorter frame.
+    The layers leave `LATENCY` cycles after beat `decisive` of a frame, which contains the end of
+    the longest header, or after the last beat of a shorter frame.
     """
 
     LATENCY = 5
@@ -112,7 +112,10 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store header bytes; return whether they suffice, the last offset, and the bytes."""
+        """Store header bytes.
+
+        Returns whether parsing can begin, the offset of the last byte, and the stored bytes.
+        """
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))

@@ -1,4 +1,4 @@
-"""Finds the innermost layer 3 header of Ethernet frames, like golden's `inner_layers`."""
+"""Finds the innermost layer 3 header, like `inner_layers` of the golden model."""
 
 from enum import IntEnum, auto
 from itertools import pairwise
@@ -42,7 +42,10 @@ _HALF = 16
 
 
 class Kind(IntEnum):
-    """Kind of a header. For `TYPE`, the preceding EtherType states it. `NONE` ends the search."""
+    """Kind of a header.
+
+    The preceding EtherType states the kind of a `TYPE` header. `NONE` ends the search.
+    """
 
     NONE = 0
     TYPE = auto()
@@ -198,7 +201,7 @@ class InnerStep(wiring.Component):
 
 
 def _rotated(halves, start, digits):
-    """Rotate 16-bit words right by the given digits of `start`."""
+    """Rotate right by the number of 16-bit words that the given bits of `start` represent."""
     for digit in reversed(digits):
         halves = Mux(start[digit], halves.rotate_right(_HALF << digit), halves)
     return halves
@@ -265,7 +268,7 @@ _JUDGED = data.StructLayout({"kind": 4, "step": 9, "fits": 1, "shrinks": 1})
 
 
 def _look(window, types, left, walk):
-    """Decode the values that need only a few LUTs each from a window."""
+    """Decode the values in a window that need only a few LUTs each."""
     kind = Mux(walk.kind == Kind.TYPE, types & (left >= 0).replicate(4), walk.kind)
     high, low, total = _octet(window, 0)[4:], _octet(window, 0)[:4], _number(window, 2)
     behind, number = _number(window, 12), _number(window, 2)
@@ -426,8 +429,8 @@ class InnerParser(wiring.Component):
 
     The steps form a ring, and each step parses one header. A frame goes around the ring until
     `MAX_HEADERS` steps are done. There is one step per 64 bits of a beat, so frames of 60 bytes
-    enter at full rate; shorter frames may wait. Layers are found in the order of the frames, before
-    `beats` beats have followed the first beat of the frame.
+    enter at full rate; shorter frames may wait. Layers leave in the order of the frames. Fewer than
+    `beats` beats arrive between the first beat of a frame and its layers.
     """
 
     def __init__(self, width, *, beats, frames):

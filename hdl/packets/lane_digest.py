@@ -1,4 +1,4 @@
-"""Message digest at one word per cycle, using two lanes of SipHash-1-3."""
+"""Message digest that processes one word per cycle in two lanes of SipHash-1-3."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -61,9 +61,9 @@ class SipRound(wiring.Component):
 class LaneDigest(wiring.Component):
     """Computes `lately.golden.packets.packet_digest` of messages, at one word per beat.
 
-    The words of a message go to two lanes in turn, which share one `SipRound`. A second `SipRound`
-    finishes both lanes while the next message arrives. If a message begins in the cycle after
-    `done`, its second word must follow in the next cycle.
+    The words of a message go alternately to two lanes, which share one `SipRound`. A second
+    `SipRound` finishes both lanes while the next message arrives. If a message begins in the cycle
+    after `done`, its second word must follow in the next cycle.
     """
 
     LATENCY = 14
@@ -112,7 +112,10 @@ class LaneDigest(wiring.Component):
         return m
 
     def _keep_closing(self, m, words):
-        """Return a function that selects a lane's closing word until six cycles after `ends`."""
+        """Keep the closing of a frame; return a function that makes a lane's closing word.
+
+        The word is valid from `ends` until six cycles later.
+        """
         closing, kept = Signal(len(self.closing)), Signal(len(self.closing))
         count = Signal(_COUNT_BITS)
         # The next frame may end while the digest of this one still needs its closing.
@@ -128,7 +131,10 @@ class LaneDigest(wiring.Component):
         return word
 
     def _elaborate_lanes(self, m, step, opens, lane):
-        """Compress the words; return the state of a lane, and the last word, still to be XORed."""
+        """Compress the words.
+
+        Returns a lane's state, and the last word, which must still be XORed into the state.
+        """
         key = self.secret ^ (lane.replicate(SECRET_BITS) & OTHER_LANE)
         opening = registered(m, opens, "opening", reset_less=True)
         mask = opens.replicate(WORD_BITS)

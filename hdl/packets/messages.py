@@ -1,4 +1,4 @@
-"""Extraction of messages, the compared bytes of frames, after the headers are parsed."""
+"""Extraction of the message of each frame: the bytes that are compared with other frames."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -66,7 +66,7 @@ LAST_HIDDEN = BEGINS[-1] + max(byte for rows in MUTABLE.values() for byte, *_ in
 
 
 class Slot(data.StructLayout):
-    """Events of a frame in one cycle: a beat may be read, and the frame may be done."""
+    """One cycle of a frame: the beat that is read, if any, and whether the frame is done."""
 
     def __init__(self, width=8 * BEAT_BYTES):
         super().__init__(
@@ -101,7 +101,7 @@ class FrameReader(wiring.Component):
 
     The first nine beats of a frame, or all if there are fewer, are read in consecutive cycles. A
     frame takes at least `MIN_SLOTS` cycles, or one cycle per beat if beats are wider than 64 bits.
-    While `go` is high, frames of at least this length arrive without a stall.
+    While `go` is high, only frames with fewer than `MIN_SLOTS` 64-bit beats stall the input.
     """
 
     def __init__(self, width=8 * BEAT_BYTES, *, inner=False):
@@ -194,9 +194,9 @@ class FrameReader(wiring.Component):
 
 
 class _Beat(data.StructLayout):
-    """A beat of a frame, with facts about the frame, and with its position in the message.
+    """A beat of a frame, the beat's position in the message, and properties of the frame.
 
-    Beat `index` of the message begins in this beat, or in a later one if `before` is set.
+    Beat `index` of the message begins in this beat, or in a later beat if `before` is set.
     """
 
     def __init__(self, byte_bits, inner):
@@ -233,8 +233,7 @@ class AlignedBeats(wiring.Component):
 
     A beat of the message consists of the end of one frame beat and the start of the next one. So
     each frame beat produces a message beat, or an empty one, after the next frame beat arrives. The
-    message begins at the first byte of a beat. For an `inner` layer 3 the field ``layer2`` must be
-    low.
+    message begins at the first byte of a beat. If `inner` is set, the field ``layer2`` must be low.
     """
 
     LATENCY = 6
@@ -283,7 +282,7 @@ class AlignedBeats(wiring.Component):
         return m
 
     def _locate(self, m, pipe, slot, fields):
-        """Return the facts about each frame, and each beat with its position in the message."""
+        """Return each beat as a `_Beat`: first without, then with the position in the message."""
         bits = self._byte_bits
         number = Signal(END_BITS - bits)
         with m.If(self.slot.valid):
@@ -341,7 +340,10 @@ class AlignedBeats(wiring.Component):
         return planned, pipe.register("compared", compare, beat, reset_less=True)
 
     def _pair(self, m, pipe, valid, beat):
-        """Pair each beat with the next; return flags, the end position, and the first beat."""
+        """Pair each beat with the next beat.
+
+        Returns four flags, the position of the last byte, and the first beat of the pair.
+        """
         now, stage = beat.value, beat.stage
         held = registered(m, now, "held", reset_less=True, enable=valid.value)
         waits, past = Signal(), Signal()
@@ -412,7 +414,7 @@ class AlignedBeats(wiring.Component):
         ]
 
     def _choose(self, pipe, counts, top, held, fields):
-        """Return masks of the half bytes that come from the held beat and from the next beat."""
+        """Return masks of the nibbles to take from the held beat and from the next beat."""
 
         def chosen(counts, top, held, fields, *, first):
             kept = kept_bytes(top) & counts.replicate(self._bytes)
@@ -476,7 +478,7 @@ def _packed(base, **members):
 
 
 def _hidden(beat, fields, size):
-    """Return, for each half byte, whether it may change in transit and is not compared."""
+    """Return, for each nibble, whether it may change in transit and is not compared."""
     halves = [[] for _ in range(2 * size)]
     for is_here, begin in zip(beat.positions, (0, *BEGINS), strict=False):
         for six, rows in MUTABLE.items():

@@ -51,7 +51,7 @@ class _Phase(enum.Enum):
 
 
 class PolynomialKey(wiring.Component):
-    """Loads the tables of products with H, H^2, ... after reset and each change of the secret.
+    """Loads tables of products with powers of H after reset and whenever the secret changes.
 
     `PolynomialFinish` computes the two keys H. A loop computes H^p * x^i for each bit i. The XOR of
     the products that the bits of H select is H^(p+1). The component keeps the products for the bits
@@ -180,8 +180,9 @@ def _times_x(word):
 class Polynomials(wiring.Component):
     """Evaluates two polynomials, whose coefficients arrive at one beat per cycle.
 
-    Each table in distributed memory holds the products of a few bits with a power of both keys. A
-    message may follow another without a gap, and beats may arrive in any cycle.
+    Each table is in distributed memory, and holds the products of a few coefficient bits and the
+    same power of each key. A message may follow another without a gap, and beats may arrive in any
+    cycle.
     """
 
     def __init__(self, width, *, table_bits):
@@ -269,7 +270,7 @@ class Polynomials(wiring.Component):
 
 
 class PolynomialFinish(wiring.Component):
-    """Computes SipHash-1-3 of two words and a closing of 7 bytes, one message per cycle."""
+    """Computes SipHash-1-3 of messages of two words and 7 closing bytes, one message per cycle."""
 
     LATENCY = 2 * (KEYS + 1 + FINALIZATION_ROUNDS) + 1
 

@@ -61,7 +61,7 @@ class SegmentStore(wiring.Component):
         ring=Ring,
     ):
         if hashes not in (1, 2):
-            raise ValueError(f"Hashes must be 1 or 2, not {hashes!r}")
+            raise ValueError(f"Number of hashes must be 1 or 2, not {hashes!r}")
         self._spec = spec
         checks = {"check": True} if profile.self_check else {}
         self.ring = ring(
@@ -138,7 +138,7 @@ class SegmentStore(wiring.Component):
         return m
 
     def _elaborate_address(self, pipe, segment, part):
-        """Return the address in a part of a segment, from the hash that the segment uses."""
+        """Return the address in a part of a segment, computed by the hash that the segment uses."""
         function = segment % self._spec.hash_functions
         candidates = [
             pipe.enter(
@@ -192,7 +192,8 @@ class FilterCore(wiring.Component):
             raise ValueError(f"Hashes must all have the same latency, not {latencies}")
         if len(hashes) != store.signature.hashes:
             raise ValueError(
-                f"Hashes must be {store.signature.hashes} for this store, not {len(hashes)}"
+                f"Number of hashes must be {store.signature.hashes} for this store, "
+                f"not {len(hashes)}"
             )
         self.hashes = hashes
         self.store = store

@@ -1,4 +1,7 @@
-"""Latency, clearing, memories and limits of ring units. Does not import Amaranth."""
+"""Latency, clearing, memories and limits of ring units.
+
+This module does not import Amaranth.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -78,7 +81,7 @@ class RingProfile(Profile):
 
     @property
     def memory_shape(self) -> tuple[int, int]:
-        """Numbers of columns and rows of block RAMs, each of `BLOCK_BITS`, that form one memory."""
+        """Number of columns and number of rows of block RAMs (`BLOCK_BITS` each) in a memory."""
         return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
 
     @property
@@ -88,7 +91,7 @@ class RingProfile(Profile):
 
     @property
     def address_registers(self) -> int:
-        """Number of address registers per memory; a unit with many block RAMs needs more."""
+        """Number of registers on the address path of each memory; many block RAMs need more."""
         return 1 + (2 if self.spec.lanes == 1 else 1) * (self.block_rams > CROWDED_BLOCKS)
 
     @property
@@ -100,7 +103,7 @@ class RingProfile(Profile):
 
     @property
     def clear_cycles(self) -> int:
-        """Number of cycles to clear a segment, `clear` bits of every part per cycle."""
+        """Number of cycles to clear a segment at `clear` bits of every part per cycle."""
         return -(-self.spec.shard_bits // self.spec.clear)
 
     @property
@@ -124,9 +127,9 @@ class RingProfile(Profile):
 
     @property
     def min_period(self) -> int:
-        """Minimum number of cycles between two ticks.
+        """Minimum number of cycles between two ticks; 0 if the unit has no ticks.
 
-        In this time all segments are scanned and the spare is cleaned.
+        Within these cycles, all segments are scanned and the spare is cleared.
         """
         if not self.spec.timed:
             return 0
@@ -186,17 +189,17 @@ class RingProfile(Profile):
 
     @property
     def lane_hash_levels(self) -> int:
-        """LUT levels in the hashes of the lanes: half of `levels`, because the wires are long."""
+        """LUT levels between registers in a lane's hash: half of `levels`, as wires are long."""
         return max(1, self.levels // 2)
 
     @property
     def lane_slots(self) -> int:
-        """Maximum number of beats in flight with several lanes, a power of two."""
+        """Maximum number of beats in flight, a power of two; only with several lanes."""
         return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
 
     @property
     def waiting_beats(self) -> int:
-        """Maximum number of beats that wait for the shards with several lanes, a power of two."""
+        """Maximum number of beats that wait for shards, a power of two; only with several lanes."""
         return 1 << ceil_log(2, BEAT_CAPACITY + self.lane_hash_latency)
 
     @property
@@ -205,7 +208,7 @@ class RingProfile(Profile):
 
     @property
     def _memory_latency(self) -> int:
-        """Cycles from the addresses to the bits; re-keying adds a register to select the hash."""
+        """Number of cycles from addresses to bits; re-keying adds one to select the hash."""
         vote = VOTE_LATENCY if self.copies > 1 else 0
         return (
             self.spec.rekey

@@ -1,4 +1,4 @@
-"""The ring of segments: its position, the clearing of the spare, and the detector of runs."""
+"""Ring of segments: position of the ring, clearing of the spare, and detection of runs."""
 
 from functools import cache, reduce
 from operator import or_
@@ -97,7 +97,7 @@ class Ring(wiring.Component):
             m.d.sync += newest.eq(entering)
 
     def _elaborate_clear(self, m, spare):
-        """Clear segments; return whether an operation arrived that must wait until the end."""
+        """Clear segments; return whether an operation arrived before the clearing had ended."""
         everything = Signal()
         count = Signal(range(2 * self._clear_words), init=self._clear_words)
         running = ~count[-1]
@@ -122,7 +122,7 @@ class Ring(wiring.Component):
 
 
 def illegal_masks(m, mask, spare, *, run):
-    """Return whether `mask` differed in the last cycle from the `run` segments after the spare."""
+    """Return whether `mask` did not select the `run` segments after the spare in the last cycle."""
     behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
     return registered(m, mask ^ behind, "differs").any()
 
@@ -181,7 +181,7 @@ class RingDetector(wiring.Component):
 
 @cache
 def detector_latencies(shape, *, levels=DEFAULT_LEVELS):
-    """Return the numbers of cycles from the bits to the matches and to the verdict."""
+    """Return the latencies, in cycles, of the matches and of the verdict."""
     bits, base = Signal(shape.segments * shape.parts), Signal(range(shape.segments))
     staged = _detect(Pipeline(Draft(), levels=levels), bits, base, Signal(), shape)
     return tuple(value.stage for value in staged)
@@ -216,7 +216,10 @@ def _detect(pipe, bits, base, query, shape):
 
 
 def _extended_spans(pipe, spans, run):
-    """Return a flag for each start of a run; each step makes the spans up to four times longer."""
+    """Return, for each segment, whether `run` consecutive matches start there.
+
+    Each step checks spans that are up to four times longer.
+    """
     span = 1
     while span < run:
         longer = min(span * FAN_IN, run)
@@ -257,7 +260,7 @@ def _youngest(pipe, runs, query, starts):
 
 
 def _younger(young, old, query=None):
-    """Combine the results (found, position) of two halves; without a query the result is 0."""
+    """Combine the results of two halves, each a flag and an age; 0 if `query` is given and low."""
     any_run = young[0] | old[0]
     age = Cat(Mux(young[0], young[1:], old[1:]), ~young[0])
     if query is not None:

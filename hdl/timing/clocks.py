@@ -59,7 +59,7 @@ class TickClock(wiring.Component):
 
     @property
     def report(self):
-        """Result fields that the clock provides, one cycle after the flags of an operation."""
+        """Return the result fields of the clock, one cycle after the flags of an operation."""
         return {"time": self.time}
 
     def elaborate(self, platform):

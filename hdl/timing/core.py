@@ -36,7 +36,7 @@ class Threshold(data.StructLayout):
 
 
 class DecisionTables(wiring.Component):
-    """Looks up the minimum number of oldest cells for which a key is reported."""
+    """Decides from a table of thresholds whether a key has enough oldest cells to be reported."""
 
     LATENCY = DECISION_LATENCY
 

@@ -119,7 +119,7 @@ def _older(pipe, name, left, right):
 
 
 def _compared(pipe, name, first, second):
-    """Compare two values digit by digit; return flags for larger and for different digits."""
+    """Return which digits of `first` are larger than in `second`, and which digits differ."""
     digits = [slice(low, low + _DIGIT) for low in range(0, len(first), _DIGIT)]
     return [
         pipe.register(
@@ -134,7 +134,7 @@ def _compared(pipe, name, first, second):
 
 
 def _larger(first, second):
-    """Return whether `first` is larger than `second`, without a carry chain, which is slow."""
+    """Return whether `first` is larger than `second`, without using a slow carry chain."""
     pairs = [(first[at : at + 2], second[at : at + 2]) for at in range(0, len(first), 2)]
     return _above(
         [(a & ~b)[-1] | (a[-1] == b[-1]) & (a & ~b)[0] for a, b in pairs],
@@ -143,7 +143,6 @@ def _larger(first, second):
 
 
 def _above(larger, apart):
-    """Return whether a value is larger than another, from the flags that `_compared` returns."""
     above = Const(0)
     for digit in range(len(larger)):
         above = larger[digit] | ~apart[digit] & above

@@ -68,7 +68,7 @@ class TickCount(wiring.Component):
 
 
 def recent_insertion(pipe, address, insert, tick, port, *, distance, max_ticks):
-    """Return whether a recent access inserted into the same cell, and the ticks since then."""
+    """Return whether a recent access inserted into the cell, and the number of ticks since then."""
     recent, since, passed = [], [], Const(0)
     for ahead in range(1, distance + 1):
         other, flag = port.address, port.inserts
@@ -94,7 +94,7 @@ def _counted(passed, limit, tick):
 
 
 def _last(pipe, recent, since):
-    """Return the number of ticks since the latest of the `recent` insertions, one stage later."""
+    """Return, one stage later, the number of ticks since the latest of the `recent` insertions."""
 
     def chosen(*values):
         flags, ticks = values[: len(recent)], values[len(recent) :]
@@ -109,9 +109,9 @@ def _last(pipe, recent, since):
 class TimingPart(wiring.Component):
     """Cells of one hash function, each with the time stamp of its last insertion.
 
-    A stamp is a tick modulo ``2**stamp_bits``. One access per cycle: an operation, or a visit of
-    the sweep to a cell. The sweep gives each cell of age `limit` or more a stamp of age `limit`,
-    before the old stamp could be mistaken for a new one.
+    A stamp is a tick modulo ``2**stamp_bits``. The part accepts one access per cycle: an operation,
+    or a visit of the sweep to a cell. The sweep gives each cell of age `limit` or more a stamp of
+    age `limit`, before the old stamp could be mistaken for a new one.
 
     The part never uses a word that is undefined in the memory. If one of the `BETWEEN` previous
     accesses writes the cell, the part uses the stamp of that access. If the sweep writes the cell
@@ -196,7 +196,7 @@ class TimingPart(wiring.Component):
         return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
     def _elaborate_trust(self, pipe, known, swept, wrong):
-        """Return flags that tell whether the word that was read is valid, a stage after `known`."""
+        """Return, one stage after `known`, whether the word that was read can be trusted."""
         held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
         gone = pipe.register(
             "gone",
@@ -214,7 +214,7 @@ class TimingPart(wiring.Component):
         return Trust(trusted=held & ~lost, gone=gone, young=lost | met, upset=upset)
 
     def _elaborate_due(self, pipe, age, insert, known, trust):
-        """Return whether an insertion must write: the cell does not hold the current stamp."""
+        """Return whether an insertion must write because the cell lacks the current stamp."""
         zero = pipe.register(
             "zero", lambda age: Cat(age[at : at + 4] == 0 for at in range(0, len(age), 4)), age
         )

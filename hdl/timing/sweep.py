@@ -24,7 +24,10 @@ def same_address(pipe, name, address, other, flag):
 
 
 def constant_flags(value, minimum):
-    """Return two flags for each four bits of `value`: above, and equal to, those of `minimum`."""
+    """Compare `value` with `minimum`, four bits at a time.
+
+    Each digit of four bits yields two flags: whether it is larger, and whether it is equal.
+    """
     flags = []
     for low in range(0, len(value), 4):
         digit, limit = value[low : low + 4], minimum >> low & 15
@@ -82,8 +85,8 @@ class SweepSignature(wiring.Signature):
 class VisitSweep(wiring.Component):
     """Sweep in idle cycles: each visit reads a cell, and rewrites it if it has expired.
 
-    One port of the memory only reads and the other port only writes, and writes keep the order of
-    their reads. Ticks may arrive in every cycle.
+    One port of the memory only reads and the other port only writes, and the writes occur in the
+    order of the reads. Ticks may arrive in every cycle.
     """
 
     PORT = "a"  # port at which the sweep reads
@@ -107,8 +110,8 @@ class VisitSweep(wiring.Component):
 class PortSweep(wiring.Component):
     """Sweep at the write port: reads one cell after another, and rewrites expired cells.
 
-    A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, plus each cycle in which an
-    operation writes. Operations write a cell at most once per tick, and all other cycles are free
+    A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, plus one cycle for each write
+    by an operation. Operations write a cell at most once per tick, and all other cycles are free
     for the sweep. The sweep does not write a cell if an operation has inserted into the cell since
     the read.
     """
@@ -166,7 +169,7 @@ class PortSweep(wiring.Component):
         return m
 
     def _elaborate_read(self, m, pipe, reads):
-        """Return `is_read` (the cell is decided in the next cycle), and `expired` a cycle later."""
+        """Return whether a cell was read and, one cycle later, whether the cell has expired."""
         bits = len(self.now)
         # The address comes from a register.
         word = 1 + CELL_LATENCY
@@ -180,7 +183,7 @@ class PortSweep(wiring.Component):
         return is_read, registered(m, reaches_limit(past.value), "expired", enable=is_read)
 
     def _elaborate_touched(self, m, begins):
-        """Return whether an operation inserts into the cell between its read and its write."""
+        """Return whether an operation inserts into the cell between the sweep's read and write."""
         pipe = Pipeline(m)
         address = pipe.enter(self.soon.address, "soon")
         same = same_address(pipe, "same", address, self.address, self.soon.insert)

@@ -14,8 +14,8 @@ DECISION_LATENCY = 3
 def elision_need(cells: int) -> int:
     """Return the number of idle cycles that one lap of the sweep needs in the worst case.
 
-    These are the cycles of the lap with one additional cell; the writes of one additional tick,
-    because a lap may begin and end within a tick; and the latency of a stamp.
+    This number is the sum of the cycles of a lap over one additional cell, the writes of one
+    additional tick (because a lap may begin and end within a tick), and the latency of a stamp.
     """
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
@@ -31,7 +31,7 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
 
     An insertion writes a cell only if the cell does not hold the current stamp. So in a tick each
     of the m cells of a part is written at most once, and at least C - m of the C cycles of the tick
-    are free, for any keys. In the V ticks that remain before a stamp repeats
+    are free, whatever the keys are. In the V ticks that remain before a stamp repeats
     (``spec.sweep_blocks``), the sweep has V (C - m) cycles for a lap.
     """
     cells = spec.cells
@@ -53,7 +53,7 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
 
 
 def rest_interval(spec: PartitionedTimingSpec) -> int:
-    """Return the number of cycles of which the sweep needs one without an operation.
+    """Return the maximum number of cycles from one idle cycle to the next that the sweep allows.
 
     A block has B insertions, at most one per cycle. So the V blocks that remain before a stamp
     repeats (``spec.sweep_blocks``) last at least V B cycles. A lap needs one free cycle per cell.

@@ -1,4 +1,7 @@
-"""Latency, ticks and limits of timing filters in hardware. Does not import Amaranth."""
+"""Latency, ticks and limits of timing filters in hardware.
+
+This module does not import Amaranth.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +80,7 @@ class TimingProfile(Profile):
 
     @property
     def rest_interval(self) -> int:
-        """Number of cycles of which one must be idle; 0 if no idle cycles are needed."""
+        """Maximum number of cycles from one idle cycle to the next; 0 if no cycle must be idle."""
         return rest_interval(self.spec) if self.counted else 0
 
     @property

@@ -173,7 +173,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Return all packets, or those that no later arrival can precede, in order of time."""
+        """Return all packets, or those that no later arrival can precede, in time order."""
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
             taken.sort(key=lambda packet: packet.time)

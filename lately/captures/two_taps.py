@@ -131,7 +131,7 @@ def tap(
     progress: Callable[[TapResult, float | None], None] | None = None,
     read: Callable[[], Packets | None] | None = None,
 ) -> TapResult:
-    """Write a stream as captured by two taps to a pcap file, in order of time."""
+    """Write to a pcap file, in time order, the packets that two taps capture from a stream."""
     course = _Course(source.name, output, taps, truth)
     while (packets := (read or source.read)()) is not None:
         course.take(packets)

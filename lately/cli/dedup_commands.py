@@ -88,7 +88,8 @@ _compare_options = options.together(
         "--scope", ["any", "same", "other"],
         "Where the earlier packet must come from: any origin, the same, or another.",
     ),
-    options.choice_option("--by", ["interface", "vlan", "file"], "What --scope uses as origin."),
+    options.choice_option("--by", ["interface", "vlan", "file"],
+                          "What --scope treats as the origin of a packet."),
     options.count_option("--bytes", None, "Compare at most N bytes."),
 )  # fmt: skip
 
@@ -132,7 +133,9 @@ _compare_options = options.together(
 )  # fmt: skip
 @options.option("--rotate-time T", "Start a new file after this time, such as 1h.")
 @options.folder_option("Write an output per input, with the same name, to this folder.")
-@options.option("--dry-run", "Only report. If there are several paths, the last path is ignored.")
+@options.option(
+    "--dry-run", "Report only, and write no file. Of several paths, the last one (OUT) is ignored."
+)
 @options.option(
     "--report FILE", "Write a report on the duplicates to FILE, as HTML.", type=OutputFile()
 )

@@ -204,7 +204,7 @@ def _export_c(
 @click.argument("output", type=OutputFile(), metavar="OUT")
 @options.spec_option()
 def convert(*, source: str, output: str, spec: str | None) -> None:
-    """Convert a filter state from a Python state file to the bytes of the C code, or back.
+    """Convert a filter state from a Python state file to the byte format of the C code, or back.
 
     X_save and X_load in the header from 'lately export --c' write and read these bytes.
     The bytes do not identify the filter, so converting them to a Python state file needs

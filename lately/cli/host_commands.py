@@ -61,7 +61,7 @@ def _open(
 ) -> "Iterator[Board]":
     # Not `required` in click, so that the subcommands show their help without a port.
     if port is None:
-        raise click.UsageError("give --port, a serial port or sim for a simulated board")
+        raise click.UsageError("give --port: a serial port, or sim for a simulated board")
     from ..host import Board
 
     kind, _, name = port.partition(":")
@@ -259,7 +259,7 @@ def self_test(board: "Board") -> dict[str, Any]:
     "File with a secret of 32 hexadecimal digits, for siphash or the frame digest."
 )
 @click.option("--action", type=click.Choice(["count", "drop"]),
-              help="What to do with frames that were seen lately.")  # fmt: skip
+              help="What to do with duplicate frames.")  # fmt: skip
 @click.option("--fields", metavar="NAMES",
               help="Frame digest fields: tos, ttl, vlan, layer2, frame, or none.")  # fmt: skip
 @click.pass_obj

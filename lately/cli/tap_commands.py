@@ -54,7 +54,7 @@ def tap(
     disorder: str | None, packets: int, rate: float, truth: str | None, as_json: bool, seed: int,
     **settings: Any,
 ) -> None:  # fmt: skip
-    """Write a stream of packets to OUT as captured by two taps, in order of time.
+    """Write to OUT, in time order, the packets that two taps capture from a stream.
 
     OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap
     captures each packet a little later. Between the taps, options can add a VLAN tag, a tunnel, or

@@ -236,7 +236,7 @@ class _Progress:
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
-                "time: more than 2**62 ns have elapsed, because the clock steps back too often"
+                "time: more than 2**62 ns accumulated, because the clock stepped back too often"
             )
         ticks = elapsed // self._settings.tick
         codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)

@@ -221,7 +221,7 @@ class _Replay:
     def finish(self, seconds: float) -> RunResult:
         if self._clock is not None and not self._clock.begun:
             column = f"column {self._trace.time!r} of {self._trace.name}"
-            raise TraceError(f"span: {column} has no times")
+            raise TraceError(f"span: needs times, but {column} has none")
         self._course.mark(self.done, self.result.repeats)
         result = self.so_far(seconds)
         counters = self._golden.counters

@@ -61,7 +61,7 @@ def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
 
 
 async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
-    """Increase the age of all keys by `count`, where necessary by insertions of the key `other`."""
+    """Increase the age of all keys by `count`, by inserting the key `other` if necessary."""
     traits = bench.settings.traits
     if "ring" in traits:
         await bench.send(*[(SHIFT, 0)] * count)
@@ -160,7 +160,7 @@ async def same_key_back_to_back(bench: UnitUnderTest) -> None:
 
 
 async def at_every_distance(bench: UnitUnderTest, first: int, second: int) -> None:
-    """Insert a key and query it 1, 2, 3, ... operations later, with other operations between."""
+    """Query a key 1, 2, 3, ... operations after its insertion, with other operations in between."""
     others = [key for key in range(32) if key not in (first, second)]
     for distance in range(1, min(bench.unit.latency, 24) + 2):
         for between in (NONE, QUERY, INSERT):

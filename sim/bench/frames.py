@@ -1,6 +1,6 @@
 """The frame deduplicator under test, with its golden model and the frames to send.
 
-Environment variables: those of `unit`, where LATELY_UNIT has the options of the deduplicator, and
+Environment variables: those of `unit`, where LATELY_UNIT holds the options of the deduplicator, and
 LATELY_COUNT (number of frames that a test sends at a time).
 """
 
@@ -205,7 +205,10 @@ class FrameBench:
     async def send(
         self, frames: Sequence[bytes], errored: Sequence[bool] | None = None, *, apart: bool = False
     ) -> list[tuple[bytes, bool]]:
-        """Send frames, back to back or `apart`; return the frames that leave, with their marks."""
+        """Send frames; return the frames that leave, and their marks.
+
+        If `apart` is set, there are pauses between the frames.
+        """
         for number, frame in enumerate(frames):
             damaged = errored is not None and errored[number]
             await self.source.send(self._offered(frame, damaged=damaged))
@@ -227,7 +230,7 @@ class FrameBench:
         return left
 
     def _offered(self, frame: bytes, *, damaged: bool) -> AxiStreamFrame:
-        """Return a frame for the source; invalid TKEEP, or TUSER at the end, marks damage."""
+        """Return a frame for the source; an invalid TKEEP or the last TUSER bit marks damage."""
         size = self.settings.frames.width // 8
         user = [self.choose.getrandbits(1) for _ in frame]
         keep = [1] * len(frame)

@@ -24,7 +24,7 @@ from .reference import Item
 class TickSource:
     """Source of a unit's time: ticks at the port, periodic ticks, or times in the requests.
 
-    It derives the times that an operation may have from the ticks that it has sent.
+    The times that an operation may have are derived from the ticks that were sent.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -64,7 +64,10 @@ class TickSource:
             self._dut.tick.value = 0
 
     async def tick(self, *, after: int = 0) -> None:
-        """Send one tick after `after` cycles; starts and ends just after a clock edge."""
+        """Send one tick after `after` cycles.
+
+        The coroutine starts and ends just after a clock edge.
+        """
         if after:
             await ClockCycles(self._dut.clk, after)
         self._dut.tick.value = 1
@@ -163,7 +166,10 @@ class Tables:
             self.answers = 0
 
     async def begin(self) -> None:
-        """Query while no table is loaded, then load and use one; ends just after a clock edge."""
+        """Query while no table is loaded, then load a table and use it.
+
+        The coroutine ends just after a clock edge.
+        """
         self.forget()
         bench = self._bench
         await bench.send(*[(Operation.QUERY, bench.key())] * (2 * bench.spec.classes))

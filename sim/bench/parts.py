@@ -192,7 +192,10 @@ class Driver:
         )
 
     async def send(self, beats: Sequence[Beat], *, stalls: Stalls | None = None) -> None:
-        """Offer beats until all are accepted; starts and ends just after a clock edge."""
+        """Offer beats until all are accepted.
+
+        The coroutine starts and ends just after a clock edge.
+        """
         stalls = stalls or Stalls()
         clk, ready = self._dut.clk, self._dut.i__ready
         for beat in beats:

@@ -40,7 +40,7 @@ def queries(code: int) -> bool:
 
 
 class Reference:
-    """Golden model with the requests, results, outputs and memory of a unit."""
+    """Golden model that performs a unit's requests and predicts its results, outputs and memory."""
 
     # Attributes of the model that are recorded for functional coverage.
     FACTS = ("shifts", "insertions", "shortened", "overfilled", "lost", "stashed",
@@ -100,7 +100,7 @@ class Reference:
         self._swaps.append(time)
 
     def perform(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
-        """Perform a request that was accepted at a time in ns; return the expected result fields.
+        """Perform a request accepted at time `accepted` in ns; return the expected result fields.
 
         `given` contains the fields of the unit's result.
         """
@@ -176,7 +176,7 @@ class Reference:
             assert actual == expected, f"{name}: expected {expected}, got {actual}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the unit's memory with the golden model, unless ages change meanwhile."""
+        """Compare the memories of the unit and the golden model, unless ages change meanwhile."""
         if self.still or self.spec.kind != "timing":
             differing = np.argwhere(memory.view(self._count) != self._memory)
             at = f"{differing[:1].tolist()}; {len(differing)} elements differ"
@@ -198,9 +198,9 @@ class Reference:
 class MovingReference(Reference):
     """Reference for a dictionary with moves.
 
-    Which entry is lost depends on the timing of the unit, so a query may miss its key if its status
-    is set. All statuses, missed keys and cells must be consistent with each other, and with the
-    number of losses that the unit counts. Entries are numbered since the last clear.
+    The timing of the unit determines which entry is lost, so a query with a set status may miss its
+    key. All statuses, missed keys and cells must be consistent with each other and with the number
+    of losses that the unit counts. Entries are numbered from the last clear on.
     """
 
     def _model(self) -> Any:
@@ -284,7 +284,7 @@ class MovingReference(Reference):
         assert fewest <= lost <= limit, f"lost: expected {fewest} to {limit}, got {lost}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the entries of all cells; an entry missing there must be in the stash or lost."""
+        """Compare the entries in all cells; entries in no cell must be in the stash or lost."""
         there = {*map(tuple, self.golden.entries_of(memory.view(self._count)).tolist())}
         due = {*map(tuple, self.golden.entries.tolist())}
         assert there <= due, f"memory differs: the golden model lacks {len(there - due)} entries"

@@ -256,8 +256,8 @@ def run_bench(
 def _woken(text: str) -> str:
     """Make Icarus run every `always @*` once at the start.
 
-    In the output of yosys, each block depends on a variable that is only initialised, which is no
-    event for Icarus. This variable is changed at time 1.
+    In the output of yosys, each block depends on a variable that only has an initial value. Icarus
+    does not treat an initial value as an event, so the variable is changed at time 1.
     """
     return re.sub(
         r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text

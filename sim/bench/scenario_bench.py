@@ -31,7 +31,7 @@ async def scenario(dut) -> None:
 
 
 class Player:
-    """The methods of `CompiledUnit` for cocotb; each starts and ends just after a clock edge."""
+    """Methods of `CompiledUnit` as coroutines; each starts and ends just after a clock edge."""
 
     def __init__(self, bench: UnitUnderTest) -> None:
         self._bench = bench

@@ -81,7 +81,7 @@ _settings = functools.cache(Settings.of_environment)
 
 
 def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
-    """Return a decorator for a test, which receives a `UnitUnderTest` after reset."""
+    """Return a decorator that registers a test; the test receives a `UnitUnderTest` after reset."""
     return register(_settings, _check, parameters=parameters)
 
 

@@ -258,7 +258,10 @@ class UnitUnderTest:
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
-        """Send requests, or arguments of `item`; starts and ends just after a clock edge."""
+        """Send requests, or arguments of `item`.
+
+        The coroutine starts and ends just after a clock edge.
+        """
         self._checked = False
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 

@@ -32,7 +32,7 @@ class ColumnSizes:
 
 
 class ColumnAnswers(Harness):
-    """Compares the results for one arbitrary cell of a column with counts that do not wrap."""
+    """Checks the results for one arbitrary cell of a column against counters that never wrap."""
 
     PERIOD = 2  # insertions per row of the sweep
     LAG = 4  # cycles until the input stalls after the sweep requests it

@@ -42,7 +42,7 @@ class Paced(wiring.Component):
     """Stand-in for a digest or filter: returns arbitrary results, in order, after any delay.
 
     `ends(i)` returns whether an input has a result. `kept(i, o)` returns a bit of an input, and the
-    bit of its result that must equal it.
+    result bit that must have the same value.
     """
 
     def __init__(self, signature, ends, kept):
@@ -71,7 +71,7 @@ class Paced(wiring.Component):
 
 
 class FollowedFrame:
-    """Follows one arbitrary frame, identified by its number; it must satisfy `rules`."""
+    """Follows one arbitrary frame, identified by its number; the frame must satisfy `rules`."""
 
     def __init__(self, m, harness, name):
         part, intake = harness.part_, harness.intake

@@ -135,8 +135,8 @@ def make_one_wrong(m, copies):
 def control_rules(m, control, words):
     """Check control flags against the rules of `Ring` and `FilterCore`.
 
-    Returns whether the flags of this cycle are allowed after all earlier flags, and the remaining
-    cycles of a sweep or clear.
+    Returns whether the flags of this cycle are allowed after all earlier flags, and how many cycles
+    of a sweep or clear remain.
     """
     left, clearing, acts = Signal(range(words + 1)), Signal(), Signal()
     busy = left != 0

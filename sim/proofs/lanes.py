@@ -1,4 +1,4 @@
-"""Proofs for several lanes: each shard gets its entries and shifts; results leave in order."""
+"""Proofs for lanes: each shard gets its entries and shifts, and results leave in order."""
 
 from functools import partial
 

@@ -288,7 +288,7 @@ def fill(stash):
 
 
 class RingAnswers(DictionaryAnswers):
-    """`DictionaryAnswers` for a core with moves, for a few operations in arbitrary cycles.
+    """Checks a core with moves like `DictionaryAnswers`, for a few operations in arbitrary cycles.
 
     Initially, cells and stash contain arbitrary entries, at most one for each digest. Their ages
     are below twice the window. There is no reset, because a clear would have to follow it.

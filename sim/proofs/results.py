@@ -42,10 +42,10 @@ class Order:
     """Follows one result out of every ``2 * depth`` through a queue.
 
     `followed` is the ordinal of this result, by default an arbitrary one. Ordinals wrap at twice
-    the depth, to distinguish a full queue from an empty queue. They count `tags`, `verdicts`,
-    `loads` (results that left the memories) and `results`. `counts` is another `Order` of the same
-    queue, whose counters are reused. A plain `Queue` has entries instead of verdicts, and no tags;
-    `enters` is then high when an operation begins that will write an entry.
+    the depth, to distinguish a full queue from an empty queue. Separate ordinals count `tags`,
+    `verdicts`, `loads` (results that have left the memories) and `results`. `counts` is another
+    `Order` of the same queue, whose counters are reused. A plain `Queue` has entries instead of
+    verdicts, and no tags; `enters` is then high when an operation begins that will write an entry.
     """
 
     def __init__(self, m, queue, *, depth, followed=None, counts=None, enters=None):

@@ -32,7 +32,7 @@ def counter_macro(names: Sequence[str]) -> str:
 
 
 class DrivenModel(Closable):
-    """A unit in compiled simulation, which is clocked only during calls.
+    """Compiled simulation of a unit; the clock runs only during calls.
 
     If the model supports upsets, `upsets` repeats the last sequence of operations with flipped
     bits.

@@ -79,8 +79,8 @@ class CompiledFrames(Closable):
     def inject(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
         """Repeat the last sequence with an upset; upsets must be ordered by cycle.
 
-        Returns the frames that end after the upset and before `cycles`, and whether all registers
-        and memories except counters finally equal those of the reference.
+        Returns the frames that end after the upset and before `cycles`, and whether at the end all
+        registers and memories, except counters, equal those of the reference.
         """
         library, unit = self._library, self._unit
         self._follow(upset.clock)

@@ -94,8 +94,8 @@ class Upsets(Flips):
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Repeat the sequence without upsets, in at most `clocks` cycles.
 
-        `marks` are numbers of beats, in increasing order. Returns the results, and for each mark
-        the cycle in which that many beats had their results.
+        `marks` are increasing numbers of beats. Returns the results and, for each mark, the cycle
+        by which that many beats had returned their results.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -145,7 +145,10 @@ class Upsets(Flips):
         raw: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Run at most `clocks` cycles, until `enough` beats have results; return their number."""
+        """Run at most `clocks` cycles, until `enough` beats have results.
+
+        Returns the number of beats with results.
+        """
         results, tags = None, None
         if raw is not None:
             *fields, tags = (array.ctypes.data for array in raw)

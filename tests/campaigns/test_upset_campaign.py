@@ -102,7 +102,7 @@ def test_promised_by_ticks():
                                numbers=numbers)) == [1]  # fmt: skip
 
 
-def judged(promise=(), told=False, healed=True, beats=BEATS, operation=CHECK, **changes):
+def judged(promise=(), reported=False, healed=True, beats=BEATS, operation=CHECK, **changes):
     """Judge one run in which some answers changed, of a sequence in which every second is seen."""
     sequence = sent(*[(operation, 0)] * 40)
     seen = np.tile(np.array([1, 2], np.uint8), 20)
@@ -111,7 +111,7 @@ def judged(promise=(), told=False, healed=True, beats=BEATS, operation=CHECK, **
     for name, (at, value) in changes.items():
         getattr(results, name)[0, at] = value
     outcome = UpsetOutcomes(
-        np.array([10]), np.array([beats]), np.array([told]), np.array([healed]), results
+        np.array([10]), np.array([beats]), np.array([reported]), np.array([healed]), results
     )
     due = np.zeros(40, np.bool_)
     due[list(promise)] = True
@@ -126,7 +126,7 @@ MORE = slice(BEATS - END // 2 - 1, BEATS)
 @pytest.mark.parametrize(
     ("outcome", "runs"),
     [
-        ("masked", [{}, {"told": True}, {"age": (4, 3)}]),  # A key not reported has no age.
+        ("masked", [{}, {"reported": True}, {"age": (4, 3)}]),  # A key not reported has no age.
         ("latent", [{"healed": False}]),
         ("false positive", [
             {"seen": (4, 2)}, {"seen": (4, 2), "healed": False}, {"seen": (4, 2), "age": (4, 3)},
@@ -137,7 +137,7 @@ MORE = slice(BEATS - END // 2 - 1, BEATS)
             {"seen": (4, 2), "status": (4, 1)}, {"operation": Operation.INSERT, "seen": (4, 2)},
         ]),
         ("false negative", [
-            {"seen": (5, 1), "promise": [15]}, {"seen": (5, 1), "promise": [15], "told": True},
+            {"seen": (5, 1), "promise": [15]}, {"seen": (5, 1), "promise": [15], "reported": True},
             # A status excuses only the answer that it comes with.
             {"seen": (5, 1), "status": (4, 1), "promise": [15]},
         ]),
@@ -149,7 +149,7 @@ MORE = slice(BEATS - END // 2 - 1, BEATS)
 )  # fmt: skip
 def test_outcomes(outcome, runs):
     for run in runs:
-        assert judged(**run) == (outcome, run.get("told", False)), run
+        assert judged(**run) == (outcome, run.get("reported", False)), run
     assert judged(seen=(5, 1), status=(5, 1), promise=[15]) == ("false negative", True)
 
 

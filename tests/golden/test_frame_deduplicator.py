@@ -33,10 +33,10 @@ AGAIN = frame(b"a", ttl=63)
 def test_actions(action, expected):
     """A router between two taps changes nothing that counts."""
     model = FrameDeduplicator(SPEC, action=action)
-    assert model.perform([A, B, AGAIN], [0, 0, 20]) == [Sent(*one) for one in expected]
+    assert model.perform([A, B, AGAIN], [0, 0, 20]) == [Sent(*frame) for frame in expected]
     assert model.counts.hits == 1
     assert (model.counts.frames_in, model.counts.frames_out) == (3, len(expected))
-    assert model.counts.bytes_out == sum(len(one) for one, _ in expected)
+    assert model.counts.bytes_out == sum(len(frame) for frame, _ in expected)
 
 
 def test_settings_count_from_the_next_frame_on():
@@ -44,9 +44,13 @@ def test_settings_count_from_the_next_frame_on():
     assert len(model.perform([A, A], [0, 0])) == 1
     model.action, model.fields = Action.MARK, Field.TTL | Field.TOS
     # Under other fields it is another digest.
-    assert [one.marked for one in model.perform([A, AGAIN, A], [0, 0, 0])] == [False, False, True]
+    assert [frame.marked for frame in model.perform([A, AGAIN, A], [0, 0, 0])] == [
+        False,
+        False,
+        True,
+    ]
     model.secret = 1
-    assert [one.marked for one in model.perform([A], [0])] == [False]
+    assert [frame.marked for frame in model.perform([A], [0])] == [False]
 
 
 def test_span_is_over():
@@ -63,7 +67,7 @@ def test_discarded_frames_are_not_remembered():
     lost = np.isin(np.arange(7), [0, 1, 2, 3])
     sent = model.perform(frames, np.zeros(7, int), errored=errored, lost=lost)
     # Padding behind a packet does not count.
-    assert [one.frame for one in sent] == [A, B]
+    assert [frame.frame for frame in sent] == [A, B]
     assert asdict(model.counts) == asdict(
         FrameCounts(
             frames_in=7,
@@ -82,12 +86,14 @@ def test_discarded_frames_are_not_remembered():
 
 def test_frames_above_the_maximum_pass_unrecorded():
     """A frame of which the store cannot hold two has no room."""
-    most = longest_buffered(32768, 512)
-    long, most_long, longer = (A.ljust(size, b"x") for size in (LONGEST_FRAME + 1, most, most + 1))
-    frames = [long, long, most_long, longer, A, A]
+    limit = longest_buffered(32768, 512)
+    long, longest_stored, longer = (
+        A.ljust(size, b"x") for size in (LONGEST_FRAME + 1, limit, limit + 1)
+    )
+    frames = [long, long, longest_stored, longer, A, A]
     model = FrameDeduplicator(SPEC, width=512, on_oversize="pass")
     sent = model.perform(frames, [0] * 6, lost=[0, 1, 0, 0, 0, 0])
-    assert [one.frame for one in sent] == [long, most_long, A]
+    assert [frame.frame for frame in sent] == [long, longest_stored, A]
     counts = model.counts
     assert (counts.frames_oversize, counts.frames_no_room, counts.hits) == (2, 2, 1)
     assert counts.frames_in == counts.frames_out + counts.hits + counts.discarded("pass")
@@ -111,5 +117,5 @@ def test_hardware_compares_labels_and_tunnels_whole():
     frames = [LAYER2["one label"], TUNNELS["VXLAN"], CONTROL["ARP"], A]
     assert len(model.perform(frames, [0] * 4)) == 4
     assert (model.counts.frames_ip4, model.counts.frames_other) == (2, 2)
-    padded = [one + bytes(9) for one in frames]
+    padded = [frame + bytes(9) for frame in frames]
     assert len(model.perform(padded, [0] * 4)) == 2

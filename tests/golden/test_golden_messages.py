@@ -335,9 +335,9 @@ TYPES = [
     *((partial(inferential, recurring=value), f"recurring: must be True or False, not {value!r}")
       for value in (0, None, "no")),
     *((partial(inferential, distinct=value), f"distinct: {rule}") for value, rule in (
-        (d.all_distinct, "must be a mapping with a kind, not <function all_distinct..."),
-        ("uniform", "must be a mapping with a kind, not 'uniform'"),
-        (None, "must be a mapping with a kind, not None"),
+        (d.all_distinct, "must be a mapping with the key 'kind', not <function all_distinct..."),
+        ("uniform", "must be a mapping with the key 'kind', not 'uniform'"),
+        (None, "must be a mapping with the key 'kind', not None"),
         ({"kind": "uniform", "universe": 1.5}, "universe: must be an integer, not 1.5"))),
     *((partial(distinct, **sample), f"distinct: {rule}") for sample, rule in (
         ({"at": 4}, "at must be a list, not 4"),

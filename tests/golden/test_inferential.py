@@ -345,7 +345,7 @@ def test_one_cell():
 
 def test_evidence_wrong():
     model = BlockTimingBloomFilter(window=100, block=8, cells=600, hashes=4)
-    with pytest.raises(ValueError, match="evidence: must not be of the current block"):
+    with pytest.raises(ValueError, match="evidence: filled must be at least 1 where the age is 0"):
         inferred(model, (0, 1, 1, 0), 0.1, d.all_distinct)
 
 

@@ -38,11 +38,11 @@ def joined(frames):
     return buffer, np.ascontiguousarray([np.cumsum(sizes) - sizes, sizes, *others])
 
 
-def digest_all(frames, *, what=COMPARED, fields=None, secret=SECRET):
+def digest_all(frames, *, comparison=COMPARED, fields=None, secret=SECRET):
     """Digests, versions and faults of (frame, bytes on the line, link) by the compiled loop."""
-    what = what if fields is None else replace(what, fields=fields)
-    found = packet_digests(*joined(frames), what, secret=secret)
-    return tuple(column.tolist() for column in found)
+    comparison = comparison if fields is None else replace(comparison, fields=fields)
+    actual = packet_digests(*joined(frames), comparison, secret=secret)
+    return tuple(column.tolist() for column in actual)
 
 
 @pytest.fixture(params=["compiled", "plain"])
@@ -90,31 +90,34 @@ def route(request, monkeypatch):
     ],
 )
 def test_layers(frame, link, expected):
-    found = layers(frame, len(frame), link, Reach.HARDWARE)
-    assert found == Layers(Version(expected[0]), *expected[1:4], Fault(expected[4]), expected[2])
-    what = Comparison(reach=Reach.HARDWARE)
-    assert digest_all([(frame, len(frame), link)], what=what)[1:] == ([expected[0]], [expected[4]])
+    actual = layers(frame, len(frame), link, Reach.HARDWARE)
+    assert actual == Layers(Version(expected[0]), *expected[1:4], Fault(expected[4]), expected[2])
+    comparison = Comparison(reach=Reach.HARDWARE)
+    assert digest_all([(frame, len(frame), link)], comparison=comparison)[1:] == (
+        [expected[0]],
+        [expected[4]],
+    )
 
 
 def test_a_packet_that_was_cut():
     """What is missing was cut off; it says nothing against the packet."""
     for size in range(len(WHOLE)):
-        found = layers(WHOLE[:size], len(WHOLE), 1)
-        assert found.faults == Fault.CUT
-        assert found.version == (Version.IP4 if size >= 34 else Version.OTHER)
-        assert (found.end, found.line_end) == (size, len(WHOLE))
+        actual = layers(WHOLE[:size], len(WHOLE), 1)
+        assert actual.faults == Fault.CUT
+        assert actual.version == (Version.IP4 if size >= 34 else Version.OTHER)
+        assert (actual.end, actual.line_end) == (size, len(WHOLE))
 
 
 def test_padding_that_was_cut():
     """The end of layer 3 is known, if only padding is missing, or if all of it is open."""
-    found = layers(WHOLE + bytes(3), len(WHOLE) + 9, 1)
-    assert (found.end, found.line_end) == (len(WHOLE), len(WHOLE))
-    found = layers(WHOLE[:-3], len(WHOLE) + 9, 1)
-    assert (found.end, found.line_end) == (len(WHOLE) - 3, len(WHOLE))
+    actual = layers(WHOLE + bytes(3), len(WHOLE) + 9, 1)
+    assert (actual.end, actual.line_end) == (len(WHOLE), len(WHOLE))
+    actual = layers(WHOLE[:-3], len(WHOLE) + 9, 1)
+    assert (actual.end, actual.line_end) == (len(WHOLE) - 3, len(WHOLE))
     for tail in (ip4(b"abc", size=0), ip6(b"abc", size=0)):
         frame = ethernet(0x0800 if tail[0] == 0x45 else 0x86DD, tail)
-        found = layers(frame, 99, 1)
-        assert (found.end, found.line_end) == (len(frame), 99)
+        actual = layers(frame, 99, 1)
+        assert (actual.end, actual.line_end) == (len(frame), 99)
 
 
 @pytest.mark.parametrize("size", [0, 1, 16, 17, 24, 60])
@@ -173,11 +176,11 @@ def test_message():
     frame = ethernet(0x0800, ip4(b"abc", ttl=9, tos=3, checksum=5), tags=[0x123, 0x456])
     layer3 = bytearray(frame[22:])
     layer3[8] = layer3[10] = layer3[11] = 0
-    place = layers(frame, len(frame), 1)
+    parsed = layers(frame, len(frame), 1)
     size = len(frame)
 
     def of(fields, length=size):
-        return message(frame, length, place, Comparison(fields))
+        return message(frame, length, parsed, Comparison(fields))
 
     assert of(Field.VLAN | Field.TOS) == (layer3, 4, (0x123, 0x456), 23, 0)
     assert of(Field.TOS) == (layer3, 4, (), 23, 0)
@@ -191,19 +194,19 @@ def test_message():
 def test_words(size):
     """Padded with zeros, two at least; their number and the length tell all messages apart."""
     frame = bytes(range(1, 1 + size))
-    found = message(frame, size, layers(frame, size, 1), Comparison(Field.FRAME))
+    actual = message(frame, size, layers(frame, size, 1), Comparison(Field.FRAME))
     cut = message(frame, size + 300, layers(frame, size + 300, 1), Comparison(Field.FRAME))
-    assert cut.words == [*found.words, (size + 300).to_bytes(8, "little")]
-    assert cut.closing == found.closing
-    assert b"".join(found.words).rstrip(b"\0") == frame
-    assert [len(word) for word in found.words] == [8] * max(2, -(-size // 8))
-    assert found.closing == size
+    assert cut.words == [*actual.words, (size + 300).to_bytes(8, "little")]
+    assert cut.closing == actual.closing
+    assert b"".join(actual.words).rstrip(b"\0") == frame
+    assert [len(word) for word in actual.words] == [8] * max(2, -(-size // 8))
+    assert actual.closing == size
 
 
 def test_length_is_told_modulo_its_bits():
     frame = bytes((1 << 16) + 5)
-    place = layers(frame, len(frame), 1)
-    assert message(frame, len(frame), place, Comparison(Field.FRAME)).closing == 5
+    parsed = layers(frame, len(frame), 1)
+    assert message(frame, len(frame), parsed, Comparison(Field.FRAME)).closing == 5
 
 
 def plain_lane(words, closing, key):
@@ -263,8 +266,8 @@ def random_frames(random, count):
         tags = random.integers(0, 1 << 16, random.integers(0, 5)).tolist()
         kind = {4: 0x0800, 6: 0x86DD}[version]
         frame = bytearray(ethernet(kind, layer3, tags=tags) + bytes(int(random.integers(0, 9))))
-        for place in random.integers(0, len(frame), random.integers(0, 3)):
-            frame[place] = random.integers(0, 256)
+        for index in random.integers(0, len(frame), random.integers(0, 3)):
+            frame[index] = random.integers(0, 256)
         length = len(frame)
         if random.random() < 0.3:
             frame = frame[: random.integers(0, length)]
@@ -278,10 +281,10 @@ def random_frames(random, count):
 def test_many_packets_are_the_same(route, fields):
     seed = 20
     frames = list(random_frames(np.random.default_rng(seed), 150))
-    found = zip(*digest_all(frames, fields=fields), strict=True)
-    for row, (digest, version, faults) in zip(frames, found, strict=True):
-        place = layers(*row)
-        assert (version, faults) == (place.version, place.faults), (seed, row)
+    actual = zip(*digest_all(frames, fields=fields), strict=True)
+    for row, (digest, version, faults) in zip(frames, actual, strict=True):
+        parsed = layers(*row)
+        assert (version, faults) == (parsed.version, parsed.faults), (seed, row)
         assert digest == packet_digest(*row, Comparison(fields), secret=SECRET), (seed, row)
 
 
@@ -289,18 +292,18 @@ def test_many_headers_are_the_same(route):
     """Of packets that were cut, too, before others."""
     seed = 21
     frames = list(random_frames(np.random.default_rng(seed), 800))
-    for row, found in zip(frames, find_headers(*joined(frames)).T.tolist(), strict=True):
-        place = layers(*row)
-        assert found == list(headers(*row)), (seed, row)
-        assert found[:4] == [place.version, place.begin, place.end, place.faults], (seed, row)
+    for row, actual in zip(frames, find_headers(*joined(frames)).T.tolist(), strict=True):
+        parsed = layers(*row)
+        assert actual == list(headers(*row)), (seed, row)
+        assert actual[:4] == [parsed.version, parsed.begin, parsed.end, parsed.faults], (seed, row)
 
 
 @pytest.mark.parametrize("loop", [packet_digests, find_headers])
 def test_packets_outside_the_buffer(route, loop):
     for row in [(-1, 3, 3), (8, 3, 3), (0, 11, 11), (0, -1, 3), (5, 3, 2)]:
-        for place in (0, 1):
+        for column in (0, 1):
             packets = np.array([[0, 4, 4, 1]] * 2).T.copy()
-            packets[:3, place] = row
+            packets[:3, column] = row
             with pytest.raises(ValueError, match=r"^packets: must be inside the buffer$"):
                 loop(np.zeros(10, np.uint8), packets)
 
@@ -308,9 +311,9 @@ def test_packets_outside_the_buffer(route, loop):
 def layer4(frame, link=1):
     """Protocol and place of layer 4, in both ways."""
     row = frame, len(frame), link
-    found = find_headers(*joined([row]))[4:, 0].tolist()
-    assert list(headers(*row)[4:]) == found
-    return found
+    actual = find_headers(*joined([row]))[4:, 0].tolist()
+    assert list(headers(*row)[4:]) == actual
+    return actual
 
 
 def test_layer_4():

@@ -33,7 +33,7 @@ def test_keys():
 
 
 @pytest.mark.parametrize(
-    ("octets", "closing", "found", "digests"),
+    ("octets", "closing", "expected", "digests"),
     [
         (
             bytes(range(0x2E)),
@@ -56,17 +56,17 @@ def test_keys():
         (bytes(64), 0x40, (0, 0), (0x338B71D804F529A7,) * 4),
     ],
 )
-def test_vectors(octets, closing, found, digests):
-    assert values(octets, SECRET, 64) == found
+def test_vectors(octets, closing, expected, digests):
+    assert values(octets, SECRET, 64) == expected
     assert tuple(polynomial_digest(octets, closing, SECRET, b) for b in (8, 16, 32, 64)) == digests
 
 
 @pytest.mark.parametrize("frame", [UDP, TAGGED])
 def test_packets(frame):
     """Layer 2, TTL and checksum differ; the digests do not."""
-    what = Comparison(reach=Reach.HARDWARE)
+    comparison = Comparison(reach=Reach.HARDWARE)
     digests = [
-        packet_digest(frame, len(frame), ETHERNET, what, secret=SECRET, width=width)
+        packet_digest(frame, len(frame), ETHERNET, comparison, secret=SECRET, width=width)
         for width in (128, 256, 512)
     ]
     assert digests == [0x5677EBE64EB201E7, 0x6136984D87A022EF, 0x6136984D87A022EF]

@@ -268,7 +268,9 @@ def test_small_file_of_a_large_filter(path, model, changes):
     reason = refusal(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert re.match(r"damaged filter state: arrays have \d+ bytes, the specification needs", reason)
+    assert re.match(
+        r"damaged filter state: the arrays have \d+ bytes, but the specification needs", reason
+    )
     assert peak < 1 << 22
 
 
@@ -434,7 +436,7 @@ def test_foreign_files(path):
 
 
 TINY, KEYED = preset("tiny").to_dict(), preset("siphash-tiny").to_dict()
-OLD_SECRET = "secrets: an older secret must be in 0 to 3 segments, not"
+OLD_SECRET = "secrets: an older secret must be used by 0 to 3 segments, not"
 CRAFTED = [  # preset, fields of the header (None: without the field), begin of the message
     ("siphash-tiny", {"secrets": [1, 0, 4, None]}, f"{OLD_SECRET} 4"),
     ("siphash-tiny", {"secrets": [1, 0, -1, None]}, f"{OLD_SECRET} -1"),

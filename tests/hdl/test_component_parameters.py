@@ -133,7 +133,7 @@ def deciding(**options):
         (finder, {"minimum": 15}, "Minimum must be at least 16 and fit in 7 bits, not 15"),
         (finder, {"minimum": 128}, "Minimum must be at least 16 and fit in 7 bits, not 128"),
         (SameBeatKeys, {"lanes": 3}, "Lanes must be 2 or 4, not 3"),
-        (shard, {"number": 3}, "Number must be below 3, the number of shards, not 3"),
+        (shard, {"number": 3}, "Shard number must be below 3, not 3"),
         (shard, {"slots": 100}, "Slots must be a power of two, not 100"),
         (memory, {"depth": 8, "memories": 5}, "Memories must be at most 4 for a depth of 8, not 5"),
         *((partial(segment_memory, variant), {"depth": depth, "clear_bits": 1},

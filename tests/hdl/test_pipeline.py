@@ -125,7 +125,7 @@ def test_values_leave_together_after_the_stated_latency():
     pipe.leave(seen, age, latency=5)
     with pytest.raises(StageError, match=r"^seen \(stage 5\) and age \(stage 6\) must have the"):
         pipe.leave(seen, age.at(6), latency=5)
-    message = r"^seen \(stage 5\) is an output, but the stated latency is 4$"
+    message = r"^latency: must be 5, the stage of the outputs, not 4$"
     with pytest.raises(StageError, match=message):
         pipe.leave(seen, latency=4)
 

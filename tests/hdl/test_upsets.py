@@ -83,7 +83,7 @@ def test_setting_a_bit_mends_it():
 
 @pytest.mark.parametrize("copies", [1, 4])
 def test_copies_wrong(copies):
-    with pytest.raises(ValueError, match=rf"^Copies must be 2 or 3, not {copies}$"):
+    with pytest.raises(ValueError, match=rf"^Number of copies must be 2 or 3, not {copies}$"):
         make(copies)
 
 

@@ -38,15 +38,17 @@ class DigestBench(Closable):
     def expected(self, frame, fields, secret):
         """Digest, version and malformed of a frame by golden."""
         size = len(frame)
-        place = inner_layers(frame) if self.inner else layers(frame, size, ETHERNET, Reach.HARDWARE)
+        parsed = (
+            inner_layers(frame) if self.inner else layers(frame, size, ETHERNET, Reach.HARDWARE)
+        )
         comparison = Comparison(fields & ~Field.LAYER2 if self.inner else fields)
-        digest = message_digest(message(frame, size, place, comparison), secret, self.width)
-        return digest, int(place.version), int(Fault.MALFORMED in place.faults)
+        digest = message_digest(message(frame, size, parsed, comparison), secret, self.width)
+        return digest, int(parsed.version), int(Fault.MALFORMED in parsed.faults)
 
     def check(self, frames, fields=Field.TOS, *, secret=0, errors=(), **pauses):
         """Compare with golden; return the cycle of each result, and the number of cycles."""
-        found, at, cycles = self.run(frames, fields, secret=secret, errors=errors, **pauses)
-        for number, (frame, got) in enumerate(zip(frames, found, strict=True)):
+        results, at, cycles = self.run(frames, fields, secret=secret, errors=errors, **pauses)
+        for number, (frame, got) in enumerate(zip(frames, results, strict=True)):
             right = *self.expected(frame, fields, secret), int(number in errors)
             assert tuple(got) == right, (number, fields, frame.hex())
         return at, cycles
@@ -74,13 +76,13 @@ class SimulatedDigest(DigestBench):
         """
         self._frames, self._errors, self._settings = frames, errors, (int(fields), secret)
         self._before = before
-        self._idle, self._stall, self._found, self._at = idle, stall, [], []
+        self._idle, self._stall, self._results, self._at = idle, stall, [], []
         if self._used:
             self._simulator.reset()
         self._used = True
         self._simulator.run()
         count = len(before)
-        return self._found[count:], np.array(self._at[count:]), self._at[-1] + 1
+        return self._results[count:], np.array(self._at[count:]), self._at[-1] + 1
 
     async def _send(self, ctx):
         digest, choose, (fields, secret) = self.digest, random.Random(1), self._settings
@@ -89,7 +91,7 @@ class SimulatedDigest(DigestBench):
         ctx.set(digest.secret, secret ^ 5)
         await ctx.tick().repeat(100)
         await self._offer(ctx, choose, self._before)
-        while len(self._found) < len(self._before):
+        while len(self._results) < len(self._before):
             await ctx.tick()
         ctx.set(digest.secret, secret)
         await ctx.tick().repeat(4)
@@ -108,11 +110,13 @@ class SimulatedDigest(DigestBench):
 
     async def _take(self, ctx):
         o, choose, cycle = self.digest.o, random.Random(2), 0
-        while len(self._found) < len(self._before) + len(self._frames):
+        while len(self._results) < len(self._before) + len(self._frames):
             ctx.set(o.ready, choose.random() >= self._stall)
             if ctx.get(o.valid) and ctx.get(o.ready):
                 result = ctx.get(o.p)
-                self._found.append([result.digest, result.version, result.malformed, result.error])
+                self._results.append(
+                    [result.digest, result.version, result.malformed, result.error]
+                )
                 self._at.append(cycle)
             await ctx.tick()
             cycle += 1
@@ -150,12 +154,12 @@ class CompiledDigest(DigestBench):
         damaged = bytes(number in errors for number in range(len(frames)))
         words = np.frombuffer(secret.to_bytes(16, "little"), np.uint32)
         pauses = np.array([256 * idle, 256 * stall], np.int32)
-        found = np.zeros((len(frames), 3), np.uint64)
+        results = np.zeros((len(frames), 3), np.uint64)
         cycles = self._library.digest_run(
             self._model, b"".join(frames), sizes.ctypes.data, damaged, len(frames), int(fields),
-            words.ctypes.data, pauses.ctypes.data, found.ctypes.data,
+            words.ctypes.data, pauses.ctypes.data, results.ctypes.data,
         )  # fmt: skip
         assert cycles >= 0, "the digest hangs"
-        rest = found[:, 1]
+        rest = results[:, 1]
         parts = [rest & np.uint64(7), rest >> np.uint64(3) & np.uint64(1), rest >> np.uint64(4)]
-        return np.stack([found[:, 0], *parts], 1).tolist(), found[:, 2].astype(np.int64), cycles
+        return np.stack([results[:, 0], *parts], 1).tolist(), results[:, 2].astype(np.int64), cycles

@@ -579,7 +579,7 @@ def test_wrong_options(streams):
         ("\n", SMALL, "no text lines"),
         ("a\nb\n", TIMED, r"span: .* has no times, only keys$"),
         ("key,n\na,1\n", TIMED, r"span: .* has no time column; select it with --time$"),
-        ("key,time\na,\n", TIMED, r"span: column 'time' of .* has no times$"),
+        ("key,time\na,\n", TIMED, r"span: needs times, but column 'time' of .* has none$"),
         ("key,time\na,soon\n", TIMED, r".*; 1 lines were rejected \(line 2: not a time: 'soon'\)$"),
     ],
 )

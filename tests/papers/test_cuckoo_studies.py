@@ -75,7 +75,7 @@ def test_absent_files_are_reported(monkeypatch):
         ]
         outcome = concluded(study, points)
         missing = " ".join(outcome.missing)
-        assert "the rows on tail numbers of departing aircraft, as `flights" in missing
+        assert "rows on tail numbers of departing aircraft, because the file `flights" in missing
         assert not any("aircraft" in finding.what for finding in outcome.findings)
     streams.real.cache_clear()
 

@@ -182,7 +182,7 @@ def test_page_shows_deviations():
     ]
     drawn = "![Rates \\| of something](../images/reproduction/x-figure-1.svg)"
     assert f"{drawn}\n\nA note on 1,000 things.\n" in text
-    assert "2 printed figures are compared as numbers. 2 sentences, such as" in summary
+    assert "compare 2 printed figures as numbers. They compare 2 claims in words" in summary
     assert "exclude an error of 10% in either direction" in summary
     assert "in enough trials to exclude a rate of 0.01%" in summary
     assert "| [Of X](reproduction/paper.md) | 1 | 1 | 1 | 1 | 1 | 1 |" in summary

@@ -49,7 +49,7 @@ class ScalarCuckoo:
         self.i += 1
         self.tau = self.i % (2 * self.n) + 1
         self.L = [(y, t) for y, t in self.L if y != x]
-        self._place(x)
+        self._store(x)
         self._delete()
 
     def query(self, x: int, w: int) -> bool:
@@ -66,7 +66,7 @@ class ScalarCuckoo:
         """Return the smallest w for which an item is reported, -1 if there is none."""
         return next((w for w in range(1, self.n + 1) if self.query(x, w)), -1)
 
-    def _place(self, x: int) -> None:
+    def _store(self, x: int) -> None:
         h0, h1, signature = self.hash(x, 0)
         h = (h0, h1)
         for j in (0, 1):
