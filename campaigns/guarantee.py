@@ -45,7 +45,7 @@ def measure_rates(
     """Measure the false-positive rates of a filter that is full of distinct keys.
 
     Between two fills, all keys of the filter are replaced. After each of the last insertions of a
-    fill, the oldest key of the window is queried; with a time-based window, all keys are queried
+    fill, the oldest key in the window is queried; with a time-based window, all keys are queried
     once instead. The worst rate is measured at the end of a generation, block or tick.
     """
     seeded = replace(spec, seed=seed)
@@ -333,7 +333,7 @@ PLANNER = Campaign(
     about="""Draw requirements, plan a filter for each, and measure its golden model.
 
     The measurements are the false-positive rate, just before a shift and on average, whether the
-    oldest keys of the window are reported, and the longest time for which a key is remembered. The
+    oldest keys in the window are reported, and the longest time for which a key is remembered. The
     campaign fails if a guarantee is broken.
     """,
     packages=("lately.golden", "lately.planner", "campaigns"),

@@ -28,7 +28,7 @@ HELP = {
     "protect": "Memory protection: none, parity or tmr.",
     "self_check": "Add self-checks to the unit, which then resets itself on an error.",
     "window": "Window of the filters, in insertions.",
-    "bits_per_key": "Memory per key of the window, in bits.",
+    "bits_per_key": "Memory per key in the window, in bits.",
     "keys": "Number of keys in the stream; slow filters process only a part.",
     "insertions": "Number of insertions in the stream.",
     "model": "Golden model, named as in the campaign 'golden'; may be repeated.",

@@ -28,7 +28,7 @@ OUTCOMES: Mapping[str, str] = {
     "latent": "no result differs, but a register or memory differs at the end",
     "false positive": "the unit reports more keys, and nothing else differs",
     "other": "an age, status, time or tag is wrong, or the unit misses a key without a guarantee",
-    "false negative": "the unit misses a key of the window",
+    "false negative": "the unit misses a key in the window",
     "lost result": "results stop, or a result is missing or doubled",
 }
 """Outcomes of an upset, mildest first, and their meanings; the worst one that applies counts."""

@@ -26,7 +26,7 @@ class Results(NamedTuple):
     # expired cell has one block more than the window.
     age: Ages
     # `PoolStatus.code` of a ring with a time window. For a dictionary, 1 if the window of the query
-    # is longer than `covered`, so that keys of the window may be missing.
+    # is longer than `covered`, so that keys in the window may be missing.
     status: NDArray[np.uint8]
     # in timing filters, the number of the key's cells that have the age of the oldest cell
     oldest: NDArray[np.int64]

@@ -30,7 +30,7 @@ PAPER = Paper("gebf")  # The GEBF paper. Its title is missing from the text that
 WINDOW = 20_000  # Window of the synthetic streams, in insertions.
 INSERTIONS = 120_000  # Length of a synthetic stream, in insertions.
 QUERIES = 20_000  # Number of queries of each kind, after the last insertion.
-BITS_PER_KEY = 14  # Bits per key of the window, where the paper prints numbers.
+BITS_PER_KEY = 14  # Bits per key in the window, where the paper prints numbers.
 EPOCHS = 8  # r, unless stated otherwise.
 BLOCK_BITS = 256  # Bits of a block; this choice reproduces the paper's figure.
 UNIVERSE = 1 << 62  # Keys of the streams are below this, fresh keys are not.
@@ -152,7 +152,7 @@ def synthetic(kind: str, seed: int) -> Keys:
 class Queries:
     """Keys to query after the last insertion; each field has at most `QUERIES` keys."""
 
-    live: Keys  # drawn from the insertions of the window
+    live: Keys  # drawn from the insertions in the window
     fresh: Keys  # never inserted
     # Expired keys, if there are any: drawn from the window before the last, but not in the last.
     # They are `guarded` if last inserted at most one epoch before the window, otherwise `beyond`.

@@ -75,7 +75,7 @@ def _throughput(design: Design) -> list[str]:
     if "time" in design.component.unit.signature.request.members:
         sentences.append("A request with a later time than its predecessor waits until then.")
     closed = (
-        "The input also closes if the receiver does not accept the results."
+        "The input also stalls if the receiver does not accept the results."
         if design.waits
         else "A request that arrives while the input is closed is refused."
     )
@@ -224,7 +224,7 @@ _FIELDS_OF_KIND = {
     },
     "dictionary": {
         "age": "insertions since the key was inserted; 0 if the key was not reported",
-        "status": "1 if keys of the requested window may be missed",
+        "status": "1 if keys in the requested window may be missed",
     },
     "timing": {"age": "age of the key's oldest cell, in {steps}; {above} if it has expired"},
 }

@@ -348,6 +348,10 @@ STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-sy
            "gallery-replay": early_data}  # fmt: skip
 
 
+def story_events(name: str) -> list[tuple[int, float, bool]]:
+    return STORIES[name]().events()
+
+
 def story_drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
     story = STORIES[name]()
     end = max(at for _, at, _ in events)
@@ -375,7 +379,6 @@ def story_drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
 GALLERY = Page(
     DOCS / "gallery.md",
     drawings=[
-        Drawing(name, lambda story=story: story().events(), partial(story_drawn, name))
-        for name, story in STORIES.items()
+        Drawing(name, partial(story_events, name), partial(story_drawn, name)) for name in STORIES
     ],
 )

@@ -59,7 +59,7 @@ class DictionaryProfile(Profile):
 
     @property
     def pauses(self) -> list[str]:
-        return ["The input closes for single cycles if many insertions write to the same column."]
+        return ["The input stalls for single cycles if many insertions write to the same column."]
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
         return [

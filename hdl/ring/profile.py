@@ -223,7 +223,7 @@ class RingProfile(Profile):
     @property
     def pauses(self) -> list[str]:
         return [
-            f"A SHIFT closes the input for {SHIFT_PAUSE} cycles, or for up to "
+            f"A SHIFT stalls the input for {SHIFT_PAUSE} cycles, or for up to "
             f"{self.longest_pause} cycles if it follows soon after another shift.",
             f"If `generation` is below {self.minimum_generation}, the unit accepts requests one at "
             "a time.",

@@ -91,7 +91,7 @@ class TimingProfile(Profile):
     @property
     def pauses(self) -> list[str]:
         interval = self.rest_interval
-        every = f"Under continuous requests, the input closes for one cycle in {interval}."
+        every = f"Under continuous requests, the input stalls for one cycle in {interval}."
         return [every] if interval else []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:

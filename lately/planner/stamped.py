@@ -28,7 +28,7 @@ MAX_ROWS = 1 << 30  # maximum rows of a golden dictionary
 MIN_REST = 16  # minimum cycles between two sweep accesses if insertions are counted
 MAX_STAMP_BITS = 64  # maximum width of a timestamp
 _MOMENTS = 33  # maximum number of points in a block at which rates are computed
-_ROWS_PER_KEY = 32  # maximum rows tried per key of the window; more rows save no column
+_ROWS_PER_KEY = 32  # maximum rows tried per key in the window; more rows save no column
 _MIN_SHARE = 1e-12  # fraction of touched cells below which a filter has too many cells
 
 

@@ -62,7 +62,7 @@ class CountingBloomFilter(ByteCells):
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable Wide-
     Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. The baseline
-    of the GEBF paper is this filter with a queue of the window's keys.
+    of the GEBF paper is this filter with a queue of the keys in the window.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own. A
     counter at its maximum is not incremented; this counts as an overflow. If `saturated` is "kept",
@@ -276,7 +276,7 @@ SLOT_OVERHEAD = 3  # Bits of a table slot in addition to the remainder of the fi
 
 
 class Swamp(KeyByKey):
-    """Fingerprints of the window in a cyclic buffer, and a count of each fingerprint.
+    """Cyclic buffer of the fingerprints in the window, and a count of each fingerprint.
 
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for a Sliding Bloom
     Filter and Get Counting, Distinct Elements, and Entropy for Free", INFOCOM 2018. The counts are
@@ -285,7 +285,7 @@ class Swamp(KeyByKey):
     stores nothing else.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own.
-    Otherwise it is reported only if a key of the window has the same fingerprint. The window is
+    Otherwise it is reported only if a key in the window has the same fingerprint. The window is
     exact, with no slack.
     """
 
@@ -392,7 +392,7 @@ class Swamp(KeyByKey):
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
-    """Return the memory in bits per key of the window: L + 1.2 (log2(1 / rate) + 3).
+    """Return the memory in bits per key in the window: L + 1.2 (log2(1 / rate) + 3).
 
     A fingerprint has L = log2(W / rate) bits, not rounded up.
     """

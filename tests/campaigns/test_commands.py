@@ -91,7 +91,7 @@ def test_check(run, tmp_path):
     other = Record(second.point, second.identity, {"square": 5, "pair": [1, 2]})
     write(path, [Record(first.point, {"versions": {"numpy": "0"}}, first.result), other])
     lines = run("check", "squares", "--jobs", "1", code=1).stderr.splitlines()
-    assert any("square 1: numpy is " in line and "baseline it was 0" in line for line in lines)
+    assert any("square 1: numpy is " in line and "the baseline has 0" in line for line in lines)
     assert "lately: error: square 2: square is 4, baseline 5" in lines
     assert f"lately: error: square {third.point['number']}: the baseline has no result" in lines[-1]
 

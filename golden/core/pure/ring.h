@@ -21,7 +21,7 @@
 
 /* Position of a ring whose memory several processes map: `version` selects the valid slot. Only one
    process writes. It publishes a shift before it clears a segment, so that a process that reads
-   with an earlier position misses no key of the window. A slot starts with base, filled, length and
+   with an earlier position misses no key in the window. A slot starts with base, filled, length and
    generation. */
 typedef struct {
     uint64_t version;
