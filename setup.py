@@ -26,7 +26,6 @@ FLAGS = [
 
 
 def packages() -> list[str]:
-    """Return the names of the packages that are installed."""
     names = []
     for name, folder in FOLDERS.items():
         inside = find_packages(str(Path(__file__).parent / folder), exclude=("bench", "proofs"))
@@ -35,7 +34,7 @@ def packages() -> list[str]:
 
 
 def core() -> Extension:
-    """Return the extension module; without a compiler, Python code does the same work."""
+    """Describe the extension module; if it cannot be compiled, Python code does the same work."""
     root = Path(__file__).parent
     sources, headers = (
         sorted(path.relative_to(root).as_posix() for path in (root / "golden/core").glob(files))

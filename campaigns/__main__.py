@@ -27,7 +27,7 @@ BUILD = Path("build", "campaigns")  # results of other points, relative to the c
 
 @click.group("campaigns", cls=OneLineErrors, context_settings=HELP)
 def main() -> None:
-    """Measure, prove and attack the filters."""
+    """Measure the filters, prove their properties, and attack them."""
     from amaranth.hdl import UnusedElaboratable
 
     # Units are built only to read their limits, and some proofs need only a component of a unit.
@@ -38,15 +38,15 @@ def main() -> None:
 def run() -> None:
     """Measure the points of a campaign that have no up-to-date result.
 
-    Every result is saved immediately, so an interrupted run can be resumed. The campaign's default
-    points are saved in results/NAME.jsonl, points chosen with other options in
+    Each result is saved as soon as it is measured, so an interrupted run can be resumed. Results of
+    the campaign's default points are saved in results/NAME.jsonl, and results of other points in
     build/campaigns/NAME.jsonl, unless --out gives another file.
     """
 
 
 @main.group("check", cls=OneLineErrors)
 def check() -> None:
-    """Measure points and compare them with the recorded results; fail if one is worse."""
+    """Measure points and compare them with the recorded results; fail if a new result is worse."""
 
 
 def command(campaign: Campaign, *, checked: bool) -> click.Command:
@@ -119,12 +119,12 @@ def worse(campaign: Campaign, now: Record, before: Record | None) -> Iterator[st
 @click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
 @json_option
 def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
-    r"""Run formal proofs, by default all of them, on small units.
+    r"""Run formal proofs on small units.
 
+    Without names, all proofs run. Names may contain the wildcards * and ?.
     Proofs are unbounded unless stated otherwise: they hold for all inputs
     and for all time. Cover checks after each proof show that it is not
     vacuous; they report the number of cycles to the covered state.
-    Names may contain the wildcards * and ?.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Attacks on filters, and how much each attack gains against each hash.
+"""Attacks filters, and measures how much each attack gains against each hash.
 
 An attacker who knows the constants of the hash "h3" computes keys (`campaigns.chosen_keys`). The
 same keys are then tried on filters with unknown constants: h3 with another seed, and siphash. Other
@@ -92,7 +92,7 @@ def _gain(
 
 
 def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Insert keys that share all cells of other keys, so that the filter reports the other keys."""
+    """Insert keys that together set all cells of absent keys, which the filter then reports."""
     for name in FORGED:
         spec = preset(name)
         others = random_keys(random, spec.window, spec.key_bits)
@@ -143,7 +143,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Insert keys of which no two share a cell of a segment, to set as many cells as possible."""
+    """Insert keys that share no cell in any segment, so that they set as many cells as possible."""
     for name in FILLED:
         spec = preset(name)
         count = spec.ring_segments * spec.generation
@@ -179,7 +179,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
 
 
 def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Query keys that were never inserted, but have the same hash state as inserted keys."""
+    """Query keys that were never inserted, but whose hash states equal those of inserted keys."""
     for name in FORGED:
         spec = replace(preset(name), key_bits=WIDE)
         keys = random_keys(random, spec.window, WIDE)
@@ -213,10 +213,10 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
-    """Return as many digests as the window holds, and the number of cells that they use.
+    """Choose `window` digests that use few cells; return the digests and the number of cells.
 
-    A row is a linear function of the digest bits, so a subspace of digests uses only as many rows
-    as its image has elements. The subspace grows in the direction that adds the fewest cells.
+    A row is a linear function of the digest bits, so a subspace of digests uses one row for each
+    element of its image. The subspace grows in the direction that adds the fewest cells.
     """
     left = rows_of(spec, np.arange(1 << spec.digest_bits))
     span = np.arange(1 << spec.digest_bits)
@@ -255,7 +255,7 @@ def keys_of_digests(
 
 
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Find two keys with equal hash states by queries, and use their difference on other keys.
+    """Find two keys with equal hash states by querying, then apply their difference to other keys.
 
     To keep the search short, keys come from a small subspace, which the attacker does not know.
     """

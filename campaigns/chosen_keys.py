@@ -1,9 +1,9 @@
 """Computes keys with chosen cells for the hash "h3" when the constants of the hash are known.
 
-Fold and expand are linear over GF(2), and the mix between them is a permutation without a key. So
-an attacker who knows the seed can choose up to 64 linearly independent index bits, in one or
-several segments, and solve for a key that has them. For keys of more than 64 bits, the fold also
-has a kernel: key differences that change no cell in any filter with this seed.
+The fold and expand steps are linear over GF(2), and the mixing step between them is an unkeyed
+permutation. So an attacker who knows the seed can choose up to 64 linearly independent index bits,
+in one or several segments, and solve for a key that has them. For keys of more than 64 bits, the
+fold also has a kernel: key differences that change no cell in any filter with this seed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,10 @@ _LOW = np.uint64((1 << STATE_BITS // 2) - 1)
 
 
 class ChosenKeys:
-    """Computes keys with chosen cells for "h3"; key widths of 64 or more, power-of-two sizes."""
+    """Computes keys that the hash "h3" maps to chosen cells.
+
+    Keys must have at least 64 bits, and all sizes must be powers of two.
+    """
 
     def __init__(self, key_hash: KeyHash) -> None:
         if key_hash.hash != "h3":
@@ -37,9 +40,10 @@ class ChosenKeys:
         self._unfold, _ = solutions(rows)
 
     def keys_of(self, states: NDArray[np.uint64], above: Keys = 0) -> NDArray[np.uint64]:
-        """Return the keys, shape (n, words), whose hash states are `states`, shape (n,).
+        """Return keys, shape (n, words), whose hash states are `states`, shape (n,).
 
-        Key bits above the lowest 64 are taken from `above`: one key for all, or shape (n, words).
+        Key bits above the lowest 64 come from `above`, which is one key for all states, or an array
+        of shape (n, words).
         """
         keys = check_keys(above, self._hash.key_bits)
         keys = np.broadcast_to(keys, (len(states), keys.shape[1])).copy()
@@ -54,9 +58,10 @@ class ChosenKeys:
         random: np.random.Generator,
         above: Keys = 0,
     ) -> NDArray[np.uint64]:
-        """Return keys, shape (n, words), that hash functions map to the chosen `indices`.
+        """Return keys, shape (n, words), that the hash functions map to the chosen `indices`.
 
-        `indices` maps the number of a hash function to one array of shape (n,) for each size.
+        `indices` maps the number of a hash function to one array of shape (n,) for each field of
+        the hash.
         """
         rows = [row for function in indices for row in index_rows(self._hash, function)]
         basis, kernel = solutions(rows)
@@ -83,7 +88,10 @@ class ChosenKeys:
         return self.keys_of(self._hash.state(checked) ^ _combine(choices, kernel), checked)
 
     def kernel(self) -> NDArray[np.uint64]:
-        """Return a basis of key differences that change no state, shape (key_bits - 64, words)."""
+        """Return a basis of the key differences that change no state.
+
+        The basis has shape (key_bits - 64, words).
+        """
         columns = np.array(self._hash.columns[STATE_BITS:], np.uint64)
         count, words = len(columns), -(-self._hash.key_bits // 64)
         differences = np.zeros((count, words), np.uint64)
@@ -111,10 +119,10 @@ def index_rows(key_hash: KeyHash, function: int) -> Vectors:
 
 
 def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
-    """Solve linear equations over GF(2) with 64 variables; raise ValueError if they are dependent.
+    """Solve linear equations over GF(2) in 64 variables; raise ValueError if rows are dependent.
 
-    Returns `basis` and `kernel`. For each row, `basis` has a vector for which this row gives 1 and
-    all other rows give 0. `kernel` is a basis of the vectors for which all rows give 0.
+    Returns `basis` and `kernel`. For each row, `basis` contains a vector for which this row gives 1
+    and all other rows give 0. `kernel` is a basis of the vectors for which all rows give 0.
     """
     reduced: list[tuple[int, int, int]] = []
     for number, row in enumerate(rows):

@@ -1,8 +1,8 @@
-"""Runs the tests of the planned units with coverage, and fails if a unit is not covered.
+"""Runs the test plan's units with coverage, and fails if a unit is not covered well enough.
 
 Verilator counts how often each line and branch of a unit is executed, and how often each bit
-toggles. Rules in `exclusions.toml` exclude points that cannot be reached, each with a reason. A
-point that was reached is never excluded.
+toggles. Each rule in `exclusions.toml` excludes points that cannot be reached, and gives a reason.
+A point that was reached is never excluded.
 """
 
 import json

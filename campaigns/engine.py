@@ -1,7 +1,7 @@
 """The campaign engine: measures independent points in several processes and saves each result.
 
-Each campaign has one file of JSON lines. Lines are only appended, so an interrupted run loses no
-finished points, and the next run resumes from the file.
+Each campaign has one file of JSON lines. During a run, lines are only appended, so an interrupted
+run loses no finished points, and the next run resumes from the file.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ Records = Sequence[Record]  # records of a campaign
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    name: str  # on the command line, and of the results file
+    name: str  # used on the command line, and for the results file
     about: str  # help text; its first line is the summary
     packages: tuple[str, ...]  # packages whose sources determine the results
     # The keyword parameters of this function are the options of the command.
@@ -108,7 +108,7 @@ def key(point: Point) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> list[Record]:
-    """Read a results file; after a crash, its last line may be incomplete."""
+    """Read a results file; ignore an incomplete last line, which a crash may have left."""
     records = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
         try:
@@ -173,7 +173,7 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    # Of each campaign's points, in their order; failed points have none.
+    # For each campaign, the records of its points, in order; failed points have none.
     records: list[list[Record]]
     failures: list[str] = field(default_factory=list)  # one line for each failed point
     measured: int = 0  # number of points measured in this run
@@ -191,7 +191,7 @@ def complete(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Measure the points that have no up-to-date result, and save each result when it is ready."""
+    """Measure all points that lack an up-to-date result, and save each result immediately."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
     failures = [line for file in files for line in file.failures]
     refused, known = len(failures), 0

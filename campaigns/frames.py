@@ -42,7 +42,10 @@ FILTERS: Mapping[str, Specification] = {
 
 @dataclass(frozen=True)
 class Case(hardware.Case):
-    """A deduplicator on a device; `unit` is a width in bits and a filter, such as "64/2-ms"."""
+    """A deduplicator on a device.
+
+    `unit` consists of the width in bits and the name of the filter, such as "64/2-ms".
+    """
 
     mhz: int = 0  # target clock for nextpnr
 
@@ -152,10 +155,10 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 
 def line_rate(width: int, mhz: float) -> float:
-    """Return the line rate in Gb/s up to which a unit with this clock accepts frames of any length.
+    """Return the highest line rate, in Gb/s, at which a unit with this clock accepts all frames.
 
-    On the line, each frame has 24 bytes of overhead: preamble, check sequence and gap. In the worst
-    case, with at least 60 bytes, the last beat of a frame has only one byte.
+    On the line, each frame has 24 bytes of overhead: preamble, check sequence and gap. The worst
+    case is a frame of at least 60 bytes whose last beat has only one byte.
     """
     beat = width // 8
     shortest = 60

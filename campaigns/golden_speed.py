@@ -191,10 +191,10 @@ def _model(build: Callable[[], Any]) -> tuple[int, Check]:
 
 
 def peers(window: int, bits: int) -> list[Contestant]:
-    """Return the installed filters of other libraries, and exact windows.
+    """Return the filters of other libraries, if they are installed, and exact windows.
 
-    A filter without a window is used as two generations of `window` keys, each with half of the
-    memory.
+    If a filter has no window, the contestant is two generations of `window` keys, each with half of
+    the memory.
     """
     rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
     every = [
@@ -304,7 +304,10 @@ def _rotating(window: int, rate: float) -> tuple[int, Check]:
 
 
 def longest_calls(window: int) -> dict[str, float]:
-    """Return the longest and the median CPU time of 2,000 calls; one of them shifts a GEBF."""
+    """Time 2,000 calls to a GEBF, one of which shifts the ring.
+
+    Returns the longest and the median CPU time of a call.
+    """
     model = GEBF.for_window(window)
     random = np.random.default_rng(1)
     before = model.generation - 1000

@@ -44,9 +44,9 @@ def measure_rates(
 ) -> Result:
     """Measure the false-positive rates of a filter that is full of distinct keys.
 
-    Between two fills, all keys of the filter are replaced. At the end of each fill, the oldest key
-    of the window is queried after each of the last insertions; with a time-based window, all keys
-    are queried. The worst moment is the end of a generation, block or tick.
+    Between two fills, all keys of the filter are replaced. After each of the last insertions of a
+    fill, the oldest key in the window is queried; with a time-based window, all keys are queried
+    once instead. The worst rate is measured at the end of a generation, block or tick.
     """
     seeded = replace(spec, seed=seed)
     rate = spec.worst_false_positive_rate if rate is None else rate
@@ -129,10 +129,10 @@ class _Fills:
         self._recent = every[max(0, len(every) - self._window) :]
 
     def finish(self, length: int, queries: int) -> tuple[int, int, int]:
-        """Perform the last `length` insertions of a fill, with queries in between.
+        """Perform the last `length` insertions of a fill, interleaved with queries.
 
-        Returns the number of false positives after the last insertion, the number at random
-        moments, and the number of missed keys at the edge of the window.
+        Returns three counts: false positives after the last insertion, false positives at random
+        moments, and missed keys at the edge of the window.
         """
         rng, recent, keys = self._rng, self._recent, fresh_keys(self._rng, length)
         history = np.concatenate((recent, keys))
@@ -168,8 +168,8 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     """Return the maximum number of insertions, or ticks, after which a key may still be reported.
 
     The key is the first of its generation or block, which is remembered longest, and all later
-    insertions repeat one other key. The key may be reported as long as any bit or cell differs from
-    the same filter without the key.
+    insertions repeat one other key. The key may be reported while any bit or cell differs from a
+    second filter that never received the key.
     """
     rng = np.random.default_rng(seed)
     differences = _at_ticks if isinstance(spec, TimedTimingSpec) else _at_block_ends

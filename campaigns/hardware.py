@@ -198,12 +198,12 @@ class Summary:
 
     @property
     def median(self) -> SynthesisReport:
-        """The report with the median static timing; the slower one if there are two."""
+        """Report with the median static timing, or the slower of two middle reports."""
         return self.reports[(len(self.records) - 1) // 2]
 
     @property
     def at_limit(self) -> int:
-        """Number of seeds whose clock is limited only by the vendor's maximum."""
+        """Number of seeds for which only the vendor's maximum limits the clock."""
         return sum(report.fmax_mhz == report.limit_mhz for report in self.reports)
 
     @property

@@ -29,9 +29,9 @@ HELP = {
     "self_check": "Add self-checks to the unit, which then resets itself on an error.",
     "window": "Window of the filters, in insertions.",
     "bits_per_key": "Memory per key in the window, in bits.",
-    "keys": "Number of keys in the stream; slow filters process only the first of them.",
+    "keys": "Number of keys in the stream; slow filters process only a part.",
     "insertions": "Number of insertions in the stream.",
-    "model": "Golden model, named like in the campaign 'golden'; may be repeated.",
+    "model": "Golden model, named as in the campaign 'golden'; may be repeated.",
     "packets": "Number of packets per tap.",
     "lines": "Number of lines in the stream.",
     "trace": "Trace file with a stream of keys; may be repeated.",
@@ -55,7 +55,7 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def workers(noun: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options --jobs, with `noun` as its help, and --scheduler."""
+    """Return a decorator that adds the options --scheduler and --jobs, whose help is `noun`."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)

@@ -1,6 +1,6 @@
 """Draws random scenarios for a unit: hardware options, operations, pauses and other events.
 
-A step is a call of a method of `lately.sim.CompiledUnit`. Steps do not depend on results, so the
+A step is a call to a method of `lately.sim.CompiledUnit`. Steps do not depend on results, so the
 golden model, the compiled hardware and the cocotb bench perform the same steps.
 """
 
@@ -32,7 +32,7 @@ REMOVALS = {Operation.CHECK_AND_INSERT: 0.72, Operation.REMOVE: 0.02}
 STALLS = (0.0, 0.1, 0.4)
 RESETS = 0.25  # fraction of chunks that begin with a reset while operations are in flight
 INTERRUPTED = 200  # operations that are interrupted by a reset; some already have results
-SHAPE = ("memory", "protect", "levels")  # options on which it depends whether a unit is buildable
+SHAPE = ("memory", "protect", "levels")  # options that decide whether a unit can be built
 LEVELS = (1, 2, 3)  # maximum levels of look-up tables between registers
 # Mean number of bursts per chunk in a ring with a time-based window. Each has its own rate and
 # follows a silence.
@@ -83,11 +83,12 @@ def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, A
 class Scenario:
     """Draws everything that a seed determines for a unit, one chunk of operations at a time.
 
-    Half of the keys of a chunk come from a small pool, so that hits of every age are frequent; the
-    others are random. Every chunk has one CLEAR, and a new secret or table of thresholds if the
-    unit supports it; some chunks begin with a reset. A ring gets forced shifts, and two generation
-    lengths, the first of which may be below the minimum, for a few operations. Queries have random
-    windows or classes. Units with a time-based window get bursts and silences.
+    Half of the keys of a chunk come from a small pool, which makes hits of every age common; the
+    other keys are random. Every chunk has one CLEAR, and a new secret or table of thresholds if the
+    unit supports it. Some chunks begin with a reset. A chunk for a ring also has forced shifts and
+    two generation lengths; the first length applies to only a few operations, and may be below the
+    minimum. Queries have random windows or classes. For units with a time-based window, operations
+    come in bursts with silences between them.
     """
 
     def __init__(
@@ -230,10 +231,10 @@ class Scenario:
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
-    """Draw the times of operations in ticks, shape (count,), none of them before `now`.
+    """Draw the times of `count` operations in ticks, starting at `now` or later.
 
-    Operations come in bursts, with 1/8 to 8 times the rate that fills the generations. Each burst
-    follows a silence of up to four spans.
+    Operations come in bursts. The rate of a burst is 1/8 to 8 times the rate that just fills the
+    window within a span. Each burst follows a silence of up to four spans.
     """
     assert spec.span is not None
     begins = np.unique([0, *random.integers(0, count, random.poisson(RING_BURSTS))])

@@ -103,10 +103,10 @@ class Comparison:
     def _check_times(
         self, times: NDArray[np.int64], options: dict[str, Any], cycles: int, ticks: int
     ) -> None:
-        """Count results whose times decrease, or are impossible given the ticks.
+        """Count results whose times decrease, or are outside the possible range.
 
-        `cycles` and `ticks` are the values before the step. A unit that generates its own ticks
-        applies a new period from the next tick on.
+        `cycles` and `ticks` are the unit's counts before the step. A unit that generates its own
+        ticks applies a new period from the next tick on.
         """
         first, last = ticks, self.unit.ticks
         period = options.get("period") or self.unit.profile.min_period
@@ -120,7 +120,7 @@ class Comparison:
         self._began, self._period, self._time = cycles, period, int(times[-1])
 
     def compare_memory(self) -> None:
-        """Compare the whole memory, unless ticks of the unit change it during the read."""
+        """Compare the whole memory, unless ticks change the memory while it is read."""
         free, golden = self.scenario.free, self.golden
         if self._timing and self.scenario.ticks == "period":
             return
@@ -324,8 +324,8 @@ def waves(case: str, seed: int, operations: int, memory: str | None) -> None:
     """Replay a seed of the soak test in cocotb, and save the waveforms in build/waves.
 
     CASE is a case of the soak campaign, a preset, or a specification file. The operations are
-    those of `python -m campaigns run soak` with the same options. Pauses are equally
-    frequent, but come in different cycles.
+    those of `python -m campaigns run soak` with the same options. Pauses are as
+    frequent as in the campaign, but occur in different cycles.
     """
     from lately.sim.bench.runner import replay_steps
 

@@ -265,7 +265,7 @@ class _TickedLoad(_Load):
 
 
 def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_]:
-    """Return which results must report their key because it was inserted within the window."""
+    """Mark the results that must report a key because it was inserted within the window."""
     lanes = len(sent.codes) // len(sent.alone)
     last: dict[tuple[int, ...], int] = {}
     insertions = 0
@@ -418,7 +418,10 @@ class _Tally:
         return int(self._counts[..., :2].sum())
 
     def drawn(self, random: np.random.Generator, cycles: Any) -> Any:
-        """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
+        """Draw one bit flip for each of the `cycles`.
+
+        All bits of the chosen kinds are equally likely.
+        """
         from lately.sim.replay.upset_runs import Upset
 
         bits = np.array([self._elements[target].bits for target in self._targets])

@@ -28,7 +28,7 @@ from distributed.scheduler import KilledWorker
 
 from lately.golden.errors import LatelyError
 
-TOPIC = "lately"  # topic on the scheduler of messages from running calls
+TOPIC = "lately"  # the scheduler's topic for messages from running calls
 TIMEOUT = 10  # seconds within which a scheduler must answer
 SILENT = logging.CRITICAL + 1  # log level above all messages
 DEATHS = 2  # number of local processes that may die in the same call
@@ -58,11 +58,12 @@ def run(
     scheduler: str | None = None,
     hear: Callable[[int, str, float], None],
 ) -> None:
-    """Call a module-level function with each argument, and pass on each result when it is ready.
+    """Call a function with each argument, and pass each result to `settle` as soon as it is ready.
 
-    `settle` gets the number of a call and its result, or the `LatelyError` that it raised. `hear`
-    is called in another thread; it gets the number of a call and what the call reports with `tell`.
-    If a process dies, another process repeats its call.
+    The function must be at module level. `settle` receives the number of a call and either its
+    result or the `LatelyError` that the call raised. `hear` runs in another thread, and receives
+    the number of a call and what the call reports with `tell`. If a process dies, another process
+    repeats its call.
     """
     if not arguments:
         return

@@ -77,7 +77,7 @@ MODULE_LIST = re.compile(r"Here, on GitHub, .*?:\n\n((?:- \[.*\n?)+)", re.DOTALL
 
 
 def module_summary(folder):
-    """Return the table of modules that replaces the list; `folder` receives their pages."""
+    """Return a table that replaces the list of modules; Sphinx writes their pages into `folder`."""
     modules = MODULE_LIST.search((Path(__file__).parent / "api" / "index.md").read_text("utf-8"))
     names = "\n   ".join(re.findall(r"`(.+?)`", modules[1]))
     return f"""
@@ -119,7 +119,8 @@ def add_contents(app, name, source):
     """Add tables of contents, quoted sources, and the help of the commands to a page.
 
     The landing page gets a table of contents for each section, and a page with a folder gets one
-    for the folder. The Python reference gets the table of modules. GitHub shows lists and links.
+    for the folder. The Python reference gets the table of modules. On GitHub, which does not run
+    this function, readers see lists and links instead.
     """
     source[0] = SOURCE.sub(quoted, source[0])
     if name == "commands":

@@ -56,8 +56,8 @@ def reproduce(
     """Compute or measure the papers' tables and figures, and compare them with the printed ones.
 
     A study reproduces one table or figure, or a few together. Names may contain the
-    wildcards * and ?. A figure that is not met is a finding, not an error: the
-    exit status is 0 if everything was measured, and 1 otherwise.
+    wildcards * and ?. A figure that is not reproduced is a finding, not an error:
+    the exit status is 0 if everything was measured, and 1 otherwise.
 
     Every point of a study is cached as soon as it is measured, in the folder
     named by the environment variable LATELY_CACHE or else in the user's cache

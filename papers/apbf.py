@@ -1,4 +1,4 @@
-"""Reproduces Figures 2 to 9 of the APBF paper, and the accesses in Tables 2 and 3."""
+"""Reproduces Figures 2 to 9 of the APBF paper, and the numbers of accesses in Tables 2 and 3."""
 
 from bisect import bisect_left
 from itertools import pairwise, product
@@ -31,7 +31,7 @@ def build(k: int, l: int, window: int, seed: int) -> APBF:
 
 
 def fill(filter: SlidingFilter, seed: int) -> int:
-    """Insert distinct keys for two rotations of the ring, up to a shift; return their number."""
+    """Fill the ring twice with distinct keys, stopping just before a shift; return their number."""
     inserted = 2 * filter.spec.ring_segments * filter.spec.generation
     filter.insert(distinct(0, inserted, seed))
     return inserted
@@ -135,7 +135,10 @@ def conclude_forgetting(results: Results) -> Conclusion:
 
 
 def _reported(age: int) -> float:
-    """Return the probability that a key of this age is reported; slices of the key always match."""
+    """Return the probability that a key of this age is reported.
+
+    The slices to which the key was written always match.
+    """
     fills = analysis.apbf_fills(K, L)
     fills[age : age + K] = [1.0] * len(fills[age : age + K])
     return analysis.apbf_false_positive_rate(K, L, fills=fills)
@@ -326,7 +329,7 @@ def _left_over(pair: tuple[Any, ...], rates: Rates) -> Finding:
 
 
 def _bend(pair: tuple[Any, ...], rates: Rates) -> Finding:
-    """Compare two steps of log(rate), which are equal if the rate falls exponentially."""
+    """Compare two successive falls of log(rate), which are equal if the decline is exponential."""
     first, middle, last = (np.log(rates[duplicates]) for duplicates in (0.0, _HALF / 2, _HALF))
     fall = student(((middle - last) / (first - middle)).tolist())
     return PAPER.find("bend", fall, k=pair[0], l=pair[1])
@@ -357,7 +360,10 @@ Matches = NDArray[np.bool_]
 
 
 def backward(matches: Matches, run: int) -> Accesses:
-    """Count the accesses of Algorithm 1, which starts near the oldest segment and skips some."""
+    """Count the accesses of Algorithm 1.
+
+    The search starts near the oldest segment, and can skip segments.
+    """
     segments, count = matches.shape
     at = np.full(count, segments - run)
     before, now, accesses = np.zeros((3, count), np.int64)
@@ -379,7 +385,10 @@ def forward(matches: Matches, run: int) -> Accesses:
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count the accesses of a scan, youngest first, that ends once a run is found or impossible."""
+    """Count the accesses of a linear scan that starts at the youngest segment.
+
+    The scan ends when it finds a run, or when a run is no longer possible.
+    """
     segments, count = matches.shape
     accesses, now = np.zeros((2, count), np.int64)
     for number, match in enumerate(matches):
@@ -463,7 +472,10 @@ def measure_blocked(point: Point) -> Result:
 
 
 def _naive(filter: APBBF, point: Point) -> Result:
-    """Measure six blocked filters that together have the memory and window of `filter`."""
+    """Measure six blocked filters in sequence.
+
+    Together, they have the memory and the window of `filter`.
+    """
     spec = filter.spec
     other = BlockedGEBF(
         window=spec.guaranteed_window,
@@ -509,7 +521,10 @@ RATIO = 2  # l / k
 
 
 def design(parts: int, generation: int, seed: int) -> APBBF:
-    """Return a design with k = 10 / parts; the slices of all designs have the same size."""
+    """Build a filter with `parts` slices per segment and k = 10 / parts.
+
+    The slices of all designs have the same size.
+    """
     k = SLICES // parts
     bits = parts * slice_bits(SLICES * generation)
     sizes: Point = {"block_bits": bits, "hashes_per_block": parts, "blocks": 1}

@@ -31,7 +31,7 @@ DICTIONARIES = ("plain", "signed")  # The paper's own structures.
 NAMES: dict[str, str] = PAPER.data["streams"]  # Descriptions of the real streams.
 
 _FRESH = 1 << 40  # fresh keys start here
-_PATIENCE = 10  # how much more often the dictionary is queried, because its error rate is low
+_PATIENCE = 10  # factor of additional queries of the dictionary, because its error rate is low
 
 Setup = partial[CuckooDictionary] | partial[TimingBloomFilter]  # Called with a seed.
 
@@ -40,7 +40,10 @@ Runs = dict[str, list[list[Result]]]
 
 
 def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
-    """Set up a dictionary in which a position takes two counters, or three with a signature."""
+    """Set up a dictionary whose memory is `counters` counters.
+
+    A position takes two counters, or three if it also holds a signature.
+    """
     positions = round(counters / (6 if bits else 4))
     return partial(CuckooDictionary, window=window, positions=positions, signature_bits=bits)
 
@@ -65,7 +68,10 @@ def timing_bits(window: int, rate: float) -> float:
 
 
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
-    """After each key, insert a replay of one of the last `window` keys with probability 1/2."""
+    """Return a stream in which each key is followed by a replay with probability 1/2.
+
+    A replay repeats one of the last `window` keys.
+    """
     rng = np.random.default_rng(seed)
     stream: list[int] = []
     for key, replay, share_back in zip(
@@ -522,11 +528,11 @@ def measure_work(point: Point) -> Result:
 
 
 def _work(setup: Any, point: Point) -> Result:
-    """Return the mean accesses of an update, of a query for a window key, and of any other query.
+    """Return the mean accesses per update, per query for a window key, and per other query.
 
-    An update reads one position of each table, and moves entries; if it fails, it has tried all
-    moves, and its key is in the list for one window. A query searches the list last, from its
-    newest key on.
+    An update reads one position in each table, and moves entries. An update that fails has tried
+    all moves, and its key stays in the list for one window. A query reads both tables, and then
+    searches the list, starting with the newest key.
     """
     filter: CuckooDictionary = setup(seed=point["seed"])
     window, step = filter.window, max(filter.window // 4, 1)

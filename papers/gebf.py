@@ -1,4 +1,4 @@
-"""Reproduces the GEBF paper: its streams, closed form, long run and logs."""
+"""Reproduces the closed form and the measurements of the GEBF paper."""
 
 import math
 import statistics
@@ -46,7 +46,10 @@ class _DoubleHashedLayout(Layout):
 
 
 class DoubleHashedGEBF(BlockedGEBF):
-    """Blocked GEBF with double hashing: the i-th bit is a + i b modulo the block size, b odd."""
+    """Blocked GEBF with double hashing.
+
+    The i-th bit of a key has the index a + i b modulo the block size, where b is odd.
+    """
 
     _layout_class = _DoubleHashedLayout
 
@@ -93,7 +96,10 @@ def stable(
     hashes: int = 0,
     decrements: float = 10,
 ) -> StableBloomFilter:
-    """Build a stable Bloom filter; `decrements` below 1 is the false-positive rate to keep."""
+    """Build a stable Bloom filter.
+
+    If `decrements` is below 1, it is the false-positive rate that the filter must keep.
+    """
     cells = window * bits_per_item // cell_bits
     hashes = hashes or best_hashes(cells, window)
     if decrements < 1:
@@ -107,7 +113,10 @@ Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
 
 
 def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
-    """Return builders by name; options whose names begin with "_" are used only in filter names."""
+    """Return a builder for each filter name.
+
+    Options whose names begin with "_" are used only in the filter name.
+    """
     functions = {function.__name__: function for function in (guarded, blocked, counting, stable)}
     builders: dict[str, Builder] = {}
     for row in rows:
@@ -141,9 +150,9 @@ def synthetic(kind: str, seed: int) -> Keys:
 
 @dataclass(frozen=True)
 class Queries:
-    """Keys to query after the last insertion, up to `QUERIES` of each kind."""
+    """Keys to query after the last insertion; each field has at most `QUERIES` keys."""
 
-    live: Keys  # drawn from the insertions of the window
+    live: Keys  # drawn from the insertions in the window
     fresh: Keys  # never inserted
     # Expired keys, if there are any: drawn from the window before the last, but not in the last.
     # They are `guarded` if last inserted at most one epoch before the window, otherwise `beyond`.
@@ -367,10 +376,10 @@ def measure_form(point: Point) -> Result:
 
 
 def closed_form_rate(m: int, W: int, r: int, k: int) -> float:
-    """Return the false-positive rate by the paper's approximation.
+    """Return the false-positive rate according to the paper's approximation.
 
-    All segments are full and not partitioned: 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of
-    l = ceil(W/r) insertions and segments of s = m / (r + 1) bits.
+    The rate is 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), where an epoch has l = ceil(W/r) insertions,
+    and a segment has s = m / (r + 1) bits. All segments are full, and none of them is partitioned.
     """
     fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)
     segment = fill**k

@@ -1,4 +1,4 @@
-"""Reproduces Table 3, Figures 7 to 12 and the bits of the inferential paper."""
+"""Reproduces Table 3, Figures 7 to 12 and the bits per item of the inferential paper."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -82,7 +82,7 @@ def _stream(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
 
 @lru_cache(maxsize=1)
 def recorded(name: str) -> DistinctStream:
-    """Read a recorded stream; p_x and D(j) are computed from the stream, as in section 5.3.2."""
+    """Read a recorded stream, and compute p_x and D(j) from it as in section 5.3.2."""
     file, warm = REAL[name]
     keys = real(file)
     assert keys is not None, name
@@ -95,16 +95,19 @@ def recorded(name: str) -> DistinctStream:
 
 
 def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
-    """Interpolate D(j); blocks longer than the longest measured block get its value."""
+    """Interpolate D(j) between the measured block lengths.
+
+    A block that is longer than all measured blocks gets the value for the longest measured block.
+    """
     return interpolated_distinct(np.minimum(insertions, at[-1]), at, distinct)
 
 
 def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
-    """Return the filter parameters of section 5.1.2, for `window * bits_per_item` bits.
+    """Return the filter parameters of section 5.1.2 for `bits_per_item` bits per window key.
 
-    A cell has k bits, but at least 3; the padding is the minimum for which k cells are swept per
-    insertion. The block is the shortest one whose timestamps fit, because the paper does not state
-    its length.
+    A cell has k bits, but at least 3. The padding is the smallest with which an insertion sweeps at
+    most k cells. The block is the shortest one whose timestamps fit into a cell, because the paper
+    does not state its length.
     """
     bits = max(hashes, 3)
     cells = max(1, int(window * bits_per_item) // bits)
@@ -120,10 +123,10 @@ def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
 def trial(
     stream: DistinctStream, parameters: dict[str, int], queries: int, seed: int
 ) -> dict[str, Any]:
-    """Insert the first keys, then query and insert the others; return total penalties by filter.
+    """Insert the first keys, then query and insert the others; return each filter's penalties.
 
-    "count", "inside" and "mass" are the number of queries, the number of window keys and the sum of
-    posteriors in each bin.
+    The result also has lists with one item per bin of posteriors. "count" is the number of queries,
+    "inside" the number of window keys, and "mass" the sum of the posteriors.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)
     model.insert(stream.keys[: stream.warm])
@@ -180,7 +183,7 @@ _PILOT = 100  # Seed for the runs that choose k; the measured runs use others.
 
 
 def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
-    """Estimate the quotient of two sums over seeds, with the interval of a ratio estimator."""
+    """Return the quotient of two sums over seeds, and the interval of a ratio estimator."""
     middle = sum(parts) / sum(wholes)
     errors = student([p - middle * w for p, w in zip(parts, wholes, strict=True)])
     half = (errors[2] - errors[0]) / mean(wholes)

@@ -1,4 +1,4 @@
-"""All studies, in the order of the page."""
+"""All studies, in the order in which the page shows them."""
 
 from . import apbf, apbf_tables, cuckoo, gebf, inferential, time_limited
 

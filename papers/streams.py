@@ -18,12 +18,12 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def distinct(start: int, count: int, seed: int) -> Keys:
-    """Return `count` different keys, derived from the integers from `start` on."""
+    """Return `count` different keys, derived from consecutive integers that begin with `start`."""
     return spread(np.arange(start, start + count, dtype=np.uint64), seed)
 
 
 def chunks(start: int, stop: int, seed: int, size: int = 1 << 18) -> Iterator[Keys]:
-    """Yield the same keys as `distinct` from `start` to before `stop`, at most `size` at a time."""
+    """Yield the keys that `distinct` derives from range(start, stop), at most `size` at a time."""
     for first in range(start, stop, size):
         yield distinct(first, min(size, stop - first), seed)
 
@@ -45,7 +45,10 @@ def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
 
 
 def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
-    """Draw keys below `universe`; in each stretch, a fraction `share` comes from `hot` keys."""
+    """Draw keys below `universe`; a fraction `share` of them is drawn from a few popular keys.
+
+    Each stretch of `length` keys has its own `hot` popular keys.
+    """
     rng = np.random.default_rng(seed)
     stretches = -(-count // length)
     favourites = rng.integers(0, universe, (stretches, hot), np.uint64)
@@ -54,7 +57,7 @@ def bursty(count: int, universe: int, *, length: int, hot: int, share: float, se
 
 
 def insertion_ages(keys: Keys) -> NDArray[np.int64]:
-    """Count the insertions between each key and its previous insertion; len(keys) for a new key."""
+    """Count the insertions since each key was last inserted; the age of a new key is len(keys)."""
     order = np.argsort(keys, kind="stable")
     again = keys[order[1:]] == keys[order[:-1]]
     ages = np.full(len(keys), len(keys), np.int64)

@@ -53,9 +53,9 @@ class TimedStream:
         self.at += count
 
     def stops(self) -> Iterator[None]:
-        """Insert the stream; stop at both ends of each generation, and when a slice's span ends.
+        """Insert the stream; yield at both ends of each generation and when a slice's span ends.
 
-        Between stops, only the number of set bits and the number of elements grow.
+        Between two stops, only the number of set bits and the number of elements grow.
         """
         while self.at < self.count:
             self.insert(1)
@@ -193,8 +193,8 @@ _ENOUGH = 40  # With fewer expected false positives per sample, the rate is comp
 def measure_rate(point: Point) -> Result:
     """Measure false positives and false negatives along the stream.
 
-    "curve" lists spans and expected rates at the stops of the first seed. "samples" lists spans,
-    false positives and expected rates at random times.
+    "curve" lists the time, in spans, and the expected rate at each stop; only the first seed has a
+    curve. "samples" lists the time, the false positives and the expected rate at random moments.
     """
     stream = TimedStream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])

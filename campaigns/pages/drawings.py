@@ -1,4 +1,4 @@
-"""Drawings for the pages: units, rings, time-based windows, timing, clock against area."""
+"""Draws block diagrams, rings, time-based windows, timing diagrams and charts for the pages."""
 
 import io
 import tempfile
@@ -123,10 +123,10 @@ SLACK = {
 
 
 def reported() -> dict[str, tuple[int, int]]:
-    """For each filter, return the distances up to which a key is always and sometimes reported.
+    """For each filter, return how long a key must be reported, and how long it may be reported.
 
-    A distance is the number of insertions after the insertion of the key. The key is inserted at
-    every position of a generation or block.
+    Both are numbers of insertions after the key's own insertion. They are the minimum and the
+    maximum over all positions of a generation or block at which the key can be inserted.
     """
     distances = {}
     for name, spec in SLACK.items():
@@ -421,7 +421,7 @@ SHOWN = 5  # operations in the timing diagram of a tick, one per cycle
 
 
 def tick_times(cycle: int) -> list[int]:
-    """Simulate `SHOWN` queries with a tick in one `cycle`; return the times in their results."""
+    """Simulate one query per cycle and a tick in `cycle`; return the times in the results."""
     unit = filter_unit(preset("timed-tiny"), statistics_bits=0)
     times: list[int] = []
 

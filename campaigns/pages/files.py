@@ -1,7 +1,7 @@
-"""Outputs in README.md and docs/baselines.md, and files that are generated whole.
+"""Writes program output into README.md and docs/baselines.md, and generates whole files.
 
-`python -m campaigns.pages README NAME` runs the command NAME of `LONG` again. Generated whole are
-the measured units for the planner, the reproduction, and the import graph.
+`python -m campaigns.pages README NAME` reruns the command NAME of `LONG`. The whole files are the
+planner's measured units, the pages of the reproduction, and the import graph.
 """
 
 import contextlib

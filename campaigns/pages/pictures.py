@@ -1,7 +1,7 @@
-"""Pictures for docs/how-it-works.md and docs/gallery.md.
+"""Draws the pictures for docs/how-it-works.md and docs/gallery.md.
 
-The former show the state of small golden models, cell by cell. The latter show a few events that
-the examples filter.
+The pictures for docs/how-it-works.md show the state of small golden models, cell by cell. The
+pictures for docs/gallery.md show a few events that the examples filter.
 """
 
 import runpy
@@ -80,7 +80,7 @@ def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
 
 
 def states(masks: Mapping[str, Any]) -> list[str]:
-    """Return the state of each cell: the first one whose mask has the cell."""
+    """Return the state of each cell: the name of the first mask that contains the cell, or ""."""
     return np.select([*masks.values()], [*masks], "").tolist()
 
 

@@ -1,4 +1,4 @@
-"""Tables of the pages that show campaign results."""
+"""Fills the pages' tables with the results of campaigns."""
 
 import ast
 import inspect
@@ -256,7 +256,10 @@ WINDOW = 1000  # window for which the effort of an attack is computed, in keys
 
 
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Estimate how many days a search in the full fold takes, from searches in narrower folds."""
+    """Estimate how many days a search for a key difference takes in the full 64-bit fold.
+
+    The estimate extrapolates from searches in narrower folds.
+    """
     searches = [run for run in runs if run["attack"] == "difference"]
     pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in searches)
     pairs /= len(searches)
@@ -557,7 +560,7 @@ OUTCOMES_OF_DEFECTS = {
 
 
 def killers_of(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each defect of a group, and what kills it."""
+    """Yield the name and the killer of each defect in a group; see `OUTCOMES_OF_DEFECTS`."""
     for name, _, _, *killers in group["defects"]:
         yield name, (killers or [group["killer"]])[0]
 

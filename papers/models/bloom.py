@@ -1,7 +1,6 @@
-"""Bloom filters without a window, and windows of Bloom filters that rotate.
+"""Bloom filters without a window, and windows that consist of rotating Bloom filters.
 
-The APBF paper describes the windows in section 3.2. Below, d is the number of insertions after a
-key's own.
+The APBF paper describes the windows in section 3.2.
 """
 
 import math
@@ -68,7 +67,10 @@ class KeyByKey(CountedFilter):
 
 
 class BitArrays(KeyByKey):
-    """Base class of baselines with equal bit arrays; a bit takes one byte, for speed."""
+    """Base class of baselines with bit arrays of equal size.
+
+    For speed, a bit takes one byte.
+    """
 
     _shape: tuple[int, int]
     _segments: list[bytearray]
@@ -228,7 +230,10 @@ class DoubleBufferingSpec(Specification, family="double-buffering"):
 
 @dataclass(frozen=True, kw_only=True)
 class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
-    """Parameters of an `A2Buffering` filter; `generation` counts the keys written to active1."""
+    """Parameters of an `A2Buffering` filter.
+
+    `generation` is the number of keys that are written to active1 before the filters switch.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +284,7 @@ class _Turns(BitArrays):
 
 
 class DoubleBuffering(_Turns):
-    """Active Bloom filter, and a second one that warms up to replace it.
+    """Pair of Bloom filters: one is active, and the other one warms up to replace it.
 
     Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for Packet
     Classification", INFOCOM 2004.
@@ -314,8 +319,8 @@ class A2Buffering(_Turns):
     A key that is not in active1 is written there, even if active2 contains it. When `generation`
     keys have been written, active1 becomes active2, and the former active2 is cleared and becomes
     active1. A key is reported for all d <= W = `generation`, where d is the number of insertions
-    after its own. Insertions of keys that active1 already contains do not age it, so no number of
-    insertions guarantees that a key is forgotten.
+    after its own. Insertions of keys that active1 already contains do not age the filter, so no
+    number of insertions guarantees that a key is forgotten.
     """
 
     specification = A2BufferingSpec
@@ -336,7 +341,7 @@ class A2Buffering(_Turns):
 
 
 class ForgetfulBloomFilter(_Turns):
-    """Future, present and past Bloom filters; each key is in two neighbouring filters.
+    """Sequence of future, present and past Bloom filters; each key is in two neighbouring filters.
 
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
     Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.
@@ -384,7 +389,10 @@ class ForgetfulBloomFilter(_Turns):
 
 
 def _forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
-    """Approximate the rate by the expected number of matching runs; two runs at once are rare."""
+    """Approximate the false-positive rate by the expected number of matching runs.
+
+    The approximation is close because two runs rarely match at once.
+    """
     blank = hashes * generation * math.log1p(-1 / bits)
     full = -math.expm1(blank)
 

@@ -61,8 +61,8 @@ class CountingBloomFilter(ByteCells):
     """Counting Bloom filter that deletes its oldest key when a new key is inserted.
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable Wide-
-    Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. With a queue
-    of the window's keys it is the baseline of the GEBF paper.
+    Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. The baseline
+    of the GEBF paper is this filter with a queue of the keys in the window.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own. A
     counter at its maximum is not incremented; this counts as an overflow. If `saturated` is "kept",
@@ -104,7 +104,10 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of the counters. The GEBF paper does not count the queue; see `queue_bits`."""
+        """Memory of the counters in bits.
+
+        Like the GEBF paper, the property does not count the queue; see `queue_bits`.
+        """
         return self._counters * self.counter_bits
 
     @property
@@ -224,9 +227,10 @@ class StableBloomFilter(ByteCells):
 def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
     """Return the fraction of cells that are 0 in the limit, at the stable point (theorem 2).
 
-    It is (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1, for more cells than hash
-    functions. It holds for any stream if the cells of its keys are uniformly distributed; for other
-    streams, it holds as a mean over hash functions if all keys are distinct.
+    The fraction is (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1. There must be more
+    cells than hash functions. The formula holds for any stream if the cells of its keys are
+    uniformly distributed. For other streams of distinct keys, it holds as a mean over hash
+    functions.
     """
     for name, value in (("hashes", hashes), ("decrements", decrements), ("cell_bits", cell_bits)):
         require_count(name, value)
@@ -243,7 +247,7 @@ def stable_false_positive_rate(cells: int, hashes: int, decrements: int, cell_bi
 def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_rate: float) -> int:
     """Return the smallest P for which fresh keys are reported at no more than this rate.
 
-    P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
+    The result is 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
     """
     require_count("hashes", hashes)
     require_count("cells", cells, low=hashes + 1)
@@ -272,7 +276,7 @@ SLOT_OVERHEAD = 3  # Bits of a table slot in addition to the remainder of the fi
 
 
 class Swamp(KeyByKey):
-    """Fingerprints of the window in a cyclic buffer, and a count of each fingerprint.
+    """Cyclic buffer of the fingerprints in the window, and a count of each fingerprint.
 
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for a Sliding Bloom
     Filter and Get Counting, Distinct Elements, and Entropy for Free", INFOCOM 2018. The counts are
@@ -311,10 +315,11 @@ class Swamp(KeyByKey):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of buffer and table: W L + (1 + alpha) W (L - log2 W + 3), rounded up.
+        """Memory in bits: W L + (1 + alpha) W (L - log2 W + 3), rounded up.
 
-        A table slot stores 3 bits, and the part of a fingerprint that its bucket number does not
-        imply: L - log2 W bits, or none if that is negative.
+        The buffer has W fingerprints of L bits. A slot of the table stores 3 bits and the part of a
+        fingerprint that the bucket number does not imply. This part has L - log2 W bits, or none if
+        the difference is negative.
         """
         return math.ceil(_storage_bits(self.window, self.fingerprint_bits))
 
@@ -340,7 +345,10 @@ class Swamp(KeyByKey):
 
     @scalar_or_array
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
-        """Return how often each key's fingerprint is in the window, shape (n,): an upper bound."""
+        """Return how often each key's fingerprint occurs in the window, shape (n,).
+
+        The result is an upper bound on the occurrences of the key itself.
+        """
         counts = Counter(self.fingerprints.tolist())
         positions = self._positions(self._words(keys)).tolist()
         return np.array(
@@ -353,8 +361,8 @@ class Swamp(KeyByKey):
     def estimated_distinct(self) -> float:
         """Estimate the number of distinct keys in the window by maximum likelihood.
 
-        ln(1 - Z / 2^L) / ln(1 - 2^-L) for Z distinct fingerprints; infinite if the window contains
-        every possible fingerprint.
+        The estimate is ln(1 - Z / 2^L) / ln(1 - 2^-L) for Z distinct fingerprints. It is infinite
+        if the window contains every possible fingerprint.
         """
         share = self.distinct() * 2.0**-self.fingerprint_bits
         if share == 1:
@@ -384,9 +392,9 @@ class Swamp(KeyByKey):
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
-    """Return the bits for each insertion of the window: L + 1.2 (log2(1 / rate) + 3).
+    """Return the memory in bits per key in the window: L + 1.2 (log2(1 / rate) + 3).
 
-    Fingerprints have L = log2(W / rate) bits, not rounded up.
+    A fingerprint has L = log2(W / rate) bits, not rounded up.
     """
     require_count("window", window)
     check_rate(false_positive_rate, "false_positive_rate")

@@ -1,9 +1,10 @@
 """Time-decaying cuckoo dictionary: a timestamp, a position and a signature for each key.
 
-Near-optimal Approximate Membership Query over Time-decaying Windows, section IV. There are two hash
-tables of equal size. Each position holds the timestamp of a key, the position of the key in the
-other table, and a signature. So an entry can move to the other table although the key itself is not
-stored. A key that does not fit is stored whole in a list.
+Source: Near-optimal Approximate Membership Query over Time-decaying Windows, section IV.
+
+There are two hash tables of equal size. Each position holds the timestamp of a key, the position of
+the key in the other table, and a signature. So an entry can move to the other table although the
+key itself is not stored. A key that does not fit is stored whole in a list.
 
 The paper leaves some choices open. Here, a key with two free positions goes to Table-0, and an
 empty position matches no key. A xorshift generator selects the table in which a relocation starts.
@@ -74,7 +75,7 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
 
 
 def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
-    """Return the upper bound of the false-positive rate, at any load (Theorem 1).
+    """Return an upper bound on the false-positive rate that holds at any load (Theorem 1).
 
     In each of the two tables, a fresh key matches one of ``positions * 2**signature_bits`` pairs.
     """
@@ -84,9 +85,10 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 
 
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
-    """Return the bits that any structure needs (Theorem 3): (n - epsilon m) log2(n - epsilon m).
+    """Return a lower bound on the memory of any structure, in bits (Theorem 3).
 
-    The window contains n of m possible keys; the bound is 0 if n - epsilon m is below 1.
+    The bound is (n - epsilon m) log2(n - epsilon m), where the window contains n of m possible
+    keys. It is 0 if n - epsilon m is below 1.
     """
     require_count("window", window)
     require_count("universe", universe)
@@ -148,7 +150,10 @@ class CuckooDictionary(CountedFilter):
 
     @scalar_or_array
     def last_update(self, keys: Keys) -> Ages:
-        """Return the smallest window in which each key is reported, or -1, shape (n,)."""
+        """Return the smallest window in which each key is reported, shape (n,).
+
+        The result is -1 for a key that is not reported in any window.
+        """
         return self._last_update(self._words(keys))
 
     @property
@@ -158,8 +163,8 @@ class CuckooDictionary(CountedFilter):
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Return the probability that a fresh key is reported now.
 
-        A fresh key matches an entry with probability 1 / (positions**2 2**signature_bits), and
-        never two, because no two live entries share both positions and the signature.
+        A fresh key matches an entry with probability 1 / (positions**2 2**signature_bits). It never
+        matches two entries, because no two live entries share both positions and the signature.
         """
         window = self.checked_window(window)
         times = self._times_view
@@ -301,7 +306,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of both tables if all entries have full length; the list is not counted."""
+        """Memory of both tables in bits, with entries of full length; the list is not counted."""
         return 2 * self.positions * self.entry_bits
 
     @property
@@ -310,7 +315,10 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def variable_length_bits(self) -> int:
-        """Current bits of both tables as variable-length arrays, with one per empty position."""
+        """Memory, in bits, that both tables would now need as arrays of variable length.
+
+        Each position takes one bit, and each entry takes its full length in addition.
+        """
         # Counted as in the paper. Such an array also has constant overhead, which the paper omits.
         return self.occupied * self.entry_bits + 2 * self.positions
 
@@ -328,7 +336,10 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def overflow_entries(self) -> tuple[NDArray[np.uint64], Ages]:
-        """The list, oldest first: keys, shape (overflow, words); timestamps, shape (overflow,)."""
+        """Keys and timestamps of the list, oldest first.
+
+        The keys have shape (overflow, words), and the timestamps have shape (overflow,).
+        """
         words = -(-self.key_bits // 64)
         keys = np.array(list(self._overflow), np.uint64).reshape(-1, words)
         return keys, np.array(list(self._overflow.values()), np.int64)
@@ -339,7 +350,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def memory(self) -> Ages:
-        """`timestamps`, `other_positions` and `signatures`, shape (3, 2, positions)."""
+        """Copy of `timestamps`, `other_positions` and `signatures`, shape (3, 2, positions)."""
         return np.stack([self.timestamps, self.other_positions, self.signatures])
 
     @property
@@ -348,7 +359,10 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def other_positions(self) -> Ages:
-        """P: the position of each entry in the other table, 0 if empty, shape (2, positions)."""
+        """Position of each entry in the other table, the paper's P, shape (2, positions).
+
+        The value is 0 where a position is empty.
+        """
         others = self._codes_view % self.positions * (self._times_view > 0)
         return others.reshape(2, -1)
 
@@ -370,7 +384,7 @@ class CuckooDictionary(CountedFilter):
         return np.frombuffer(self._codes, np.int64)
 
     def _distances(self, times: Ages) -> Ages:
-        """Return the difference between the current and each timestamp, plus 1 (equation 4)."""
+        """Return how far each timestamp is behind the current one, plus 1 (equation 4)."""
         return (self._now - times) % (2 * self.window) + 1
 
     # State files

@@ -35,16 +35,18 @@ HASH_BITS = 32  # Bits of a hash value, which is scaled to the size of a slice.
 
 
 def slice_bits(capacity: int) -> int:
-    """Return the bits of a slice that `capacity` insertions half fill (section 6.3, equation 8)."""
+    """Return the size in bits of a slice that is half full after `capacity` insertions.
+
+    See section 6.3, equation 8.
+    """
     return math.ceil(capacity / math.log(2))
 
 
 def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
-    """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
+    """For each key, find the first run of `k` consecutive matching slices (APBF, section 5.1).
 
-    The `matches`, bool arrays of shape (count,), have one item per slice, youngest first. The
-    result of shape (count,) contains the index of the youngest slice of each run, or -1 if there is
-    no run.
+    `matches` yields one bool array of shape (count,) for each slice, youngest first. The result,
+    shape (count,), contains the index of the youngest slice of each run, or -1 if there is no run.
     """
     starts = np.full(count, -1, np.int64)
     run = np.zeros(count, np.int64)
@@ -56,9 +58,9 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
 
 
 def set_and_test(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Set the bits at `positions`, one at a time; return whether each was set before.
+    """Set the bits at `positions` one after another; return whether each bit was set before.
 
-    Both the positions and the result have shape (n,); `bits`, of shape (m,), is modified.
+    `positions` and the result have shape (n,). `bits` has shape (m,) and is modified.
     """
     before = bits[positions]
     order = np.arange(len(positions))
@@ -79,22 +81,22 @@ class _Slice:
 
     @property
     def capacity(self) -> int:
-        """Insertions that half fill the slice (section 6.1): c = floor(m ln 2)."""
+        """Number of insertions that fill half of the slice (section 6.1): c = floor(m ln 2)."""
         return analysis.apbf_generation(len(self.bits), 1)
 
 
 class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of different sizes, as many as the span needs.
 
-    A key is reported for `span` after its insertion, whatever the rate, and even until `span` after
-    the last insertion of its generation. No bit of the key is left `span` after the last insertion
-    of the k-th generation, counted from the key's own. Only the number of insertions ends a
-    generation. After a silence longer than `span` nothing is reported, and the next insertion
-    starts with empty slices.
+    At any rate of insertions, a key is reported for `span` after its insertion, and in fact until
+    `span` after the last insertion of its generation. No bit of the key is left `span` after the
+    last insertion of the k-th generation, where the key's own generation is the first. A generation
+    ends after a number of insertions, however long they take. After a silence longer than `span`
+    nothing is reported, and the next insertion starts with empty slices.
 
-    Slices that are k apart share a hash function and are never written together. A function yields
-    32 bits h for a key; the index in a slice of m bits is floor(h m / 2**32), so one hash serves
-    all sizes.
+    Slices that are k apart share a hash function and are never written together. A function maps a
+    key to 32 bits h. The index in a slice of m bits is floor(h m / 2**32), so one hash value serves
+    slices of all sizes.
     """
 
     specification = TimeLimitedSpec
@@ -150,7 +152,7 @@ class TimeLimitedAPBF(TimedFilter):
     # Slices (sections 6.1 to 6.3)
 
     def _begin_generation(self) -> None:
-        """Set the number of insertions until the next shift (equations 4 and 5), at least one."""
+        """Set the number of insertions, at least one, until the next shift (equations 4 and 5)."""
         shares = [
             -(-(part.capacity - part.inserted) // (self.k - i))
             for i, part in enumerate(self._slices[: self.k])
@@ -172,7 +174,10 @@ class TimeLimitedAPBF(TimedFilter):
         self.shifts += 1
 
     def _target(self, now: int) -> int:
-        """Return g* of equation 6; a generation lasts at least one unit of time."""
+        """Return g* of equation 6, the generation length that suits the current rate of insertions.
+
+        A generation counts as lasting at least one unit of time.
+        """
         # The last insertions of two generations are g intervals apart, and so are the very first
         # insertion and the first shift.
         previous = self._slices[self.k].settled
@@ -277,7 +282,10 @@ class TimeLimitedAPBF(TimedFilter):
     def _check_and_write(
         self, hashes: NDArray[np.uint64], times: Times
     ) -> Iterator[NDArray[np.bool_]]:
-        """Yield the matches of keys before their own insertions; the ring must not shift."""
+        """Write keys, and yield for each slice which keys matched before their own insertions.
+
+        The ring must not shift meanwhile.
+        """
         for i in range(self.k):
             yield set_and_test(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
@@ -322,7 +330,7 @@ class TimeLimitedAPBF(TimedFilter):
         return NEVER if time == NEVER else time + self.span
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Estimate the rate by recursion F (APBF, section 5.3) over the slices within the span."""
+        """Estimate the false-positive rate from the slices within the span (APBF, section 5.3)."""
         moment = self._moment(now)
         fills = [
             float(part.bits.mean()) if moment <= self._deadline(i) else 0.0

@@ -1,1 +1,1 @@
-"""Studies: points are measured one by one, recorded, judged and drawn."""
+"""Runs studies: measures points, records and judges the results, and draws charts."""

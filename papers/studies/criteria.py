@@ -1,4 +1,4 @@
-"""Values with their intervals, and the criteria by which they confirm what a paper says.
+"""Estimates with intervals, and criteria that decide whether they confirm a paper's statement.
 
 Each criterion has finite limits, so a value can be too high or too low.
 """
@@ -34,8 +34,8 @@ class Criterion:
     """Ranges that decide whether a value meets a statement of a paper.
 
     The value's interval must be inside `within` and overlap `reach` (by default `within`). A value
-    inside `rounded` counts as overlapping, whatever its interval. A value that fails this may still
-    be `near`.
+    inside `rounded` counts as overlapping, whatever its interval. A value that does not overlap may
+    still be `near`.
     """
 
     within: Range
@@ -57,14 +57,15 @@ def _in(value: float, values: Range | None) -> bool:
 
 
 def digits(printed: str) -> Criterion:
-    """Accept a computed value that rounds to the printed digits; one unit off is near."""
+    """Accept a computed value that rounds to the printed digits; one unit off counts as near."""
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
 
 
 def figure(printed: str) -> Criterion:
-    """Accept a measured value that agrees with the printed digits; one unit off is near.
+    """Accept a measured value that agrees with the printed digits; one unit off counts as near.
 
-    The interval must rule out a relative error of `DIFFERENCE`, or of half a unit for a printed 0.
+    The interval must rule out a relative error of `DIFFERENCE`, or an error of half a unit if the
+    paper prints 0.
     """
     value = float(number(printed))
     half, near = _around(printed, "0.5"), _around(printed, "1.5")
@@ -200,7 +201,7 @@ def scaled(value: Estimate, factor: float) -> Estimate:
 
 
 def quotient(above: Estimate, below: Estimate) -> Estimate:
-    """Return the quotient of two estimates, with a conservative interval from their intervals.
+    """Return the quotient of two estimates, and a conservative interval.
 
     If nothing was counted in `below`, the upper end of its interval is used as its value.
     """

@@ -1,4 +1,4 @@
-"""Markdown pages with the findings of studies, and their drawings."""
+"""Writes Markdown pages with the findings of studies, and draws the charts of the pages."""
 
 import os
 from collections import Counter
@@ -96,7 +96,7 @@ def image(chart: Chart) -> str:
 
 
 def value_text(finding: Finding) -> str:
-    """Format our value: with the printed digits if it is computed, otherwise with four digits."""
+    """Format our value: a computed value with the paper's digits, any other with four digits."""
     if finding.paper and finding.low is None:
         with suppress(ValueError):
             return to_digits_of(finding.paper, finding.ours)

@@ -1,4 +1,4 @@
-"""Studies of a paper, and its data: printed figures, points, criteria, charts and notes.
+"""A paper's studies and data: printed figures, points, criteria, charts and notes.
 
 A study is a campaign whose results are compared with the printed figures.
 """
@@ -62,7 +62,10 @@ class Conclusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Campaign):
-    """Reproduces one or more tables or figures; `points` accepts a flag for the quick form."""
+    """Reproduces one or more tables or figures of a paper.
+
+    `points` accepts a flag that selects the quick form.
+    """
 
     conclude: Callable[[Results], Conclusion]
     paper: str  # title
@@ -110,9 +113,10 @@ class Paper:
         )
 
     def find(self, name: str, value: float | Estimate, /, **fields: Any) -> Finding:
-        """Judge a value by a criterion from the paper's file, whose texts `fields` fill.
+        """Judge a value by the criterion `name` in the paper's file.
 
-        Without a rule, the value is compared with the digits of the printed figure.
+        `fields` replace the placeholders in the texts of the criterion. Without a rule, the value
+        is compared with the digits of the printed figure.
         """
         about = self.data["findings"][name]
         texts = {each: about.get(each, "").format(**fields) for each in ("what", "paper", "note")}
@@ -147,7 +151,10 @@ def _criterion(
 
 
 def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
-    """Return a study's points: all combinations of the axes `each`, with the constants `with`."""
+    """Return the points of a study: all combinations of the axes, each with the constants.
+
+    `each` in `about` contains the axes, and `with` contains the constants.
+    """
     parts = [about, about.get("quick", {}) if quick else {}]
     axes, fixed = (
         {k: v for part in parts for k, v in part.get(name, {}).items()} for name in ("each", "with")

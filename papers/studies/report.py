@@ -118,7 +118,10 @@ def reproduce(
 
 
 def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
-    """Convert a conclusion to a record, without the digits and points that would be invisible."""
+    """Convert a conclusion to a record.
+
+    Values are rounded, and charts lose the points that make no visible difference.
+    """
     findings = []
     for finding in outcome.findings:
         digits = 10 if finding.low is None else 6  # Computed values have more than measured ones.
@@ -177,7 +180,7 @@ class Report:
 
 
 def _lean(value: Any) -> Any:
-    """Convert to JSON values, leaving out fields that have their default values."""
+    """Convert a value to JSON values, without the fields that have their default values."""
     if is_dataclass(value):
         members = (
             (member.name, getattr(value, member.name), member.default) for member in fields(value)
