@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from lately.captures.capture_files import CaptureFiles
-from lately.captures.made_packets import MadePackets
-from lately.captures.two_taps import Taps, tap
+from lately.captures.two_taps import MadePackets, Taps, tap
 from lately.dedup.copy_report import CopyReport, picture
 from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.window import dedup_spec

@@ -15,8 +15,8 @@ from ..host import Board, differing
 from ..replay.stream_times import check_table
 from ..replay.traces import Trace
 from ..uartbone import HostError
-from .interrupts import interruptible
 from .progress import counting_bar
+from .reporting import interruptible
 
 CHUNK = 2048  # number of keys sent at a time
 

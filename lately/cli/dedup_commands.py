@@ -1,28 +1,26 @@
-"""The command that removes recently seen packets from captures."""
+"""Commands on captures: remove duplicate packets, and generate captures with duplicates."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
 from . import options
-from .interrupts import interruptible
-from .outputs import OutputFile
-from .packet_files import (
-    PacketFiles,
-    nanoseconds,
-    open_inputs,
-    open_output,
-    packet_files,
-    read_until,
-    rotated_name,
-)
+from .options import nanoseconds
+from .outputs import InputFile, OutputFile, PacketFiles, open_output, packet_files, rotated_name
 from .progress import quiet, replay_bar
-from .reporting import INTERRUPTED, OneLineCommand, fail_with, require
-from .tables import print_facts
+from .reporting import (
+    INTERRUPTED,
+    OneLineCommand,
+    fail_with,
+    interruptible,
+    read_until,
+    require,
+)
+from .tables import print_facts, show
 
 if TYPE_CHECKING:
     from ..dedup.deduplicate import Deduplication, Judged
@@ -209,7 +207,7 @@ def dedup(
 
         oracle = PacketOracle(settings.spec, settings.span, settings.window, rule=settings.rule)
     with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(files, folder, given))
+        source = stack.enter_context(_open_inputs(files, folder, given))
         outputs = _open_outputs(stack, files, folder, given)
         sent, unsendable = None, list[str]()
         if to is not None:
@@ -316,10 +314,32 @@ def _deduplication(given: dict[str, Any]) -> "Deduplication":
     )  # fmt: skip
 
 
+def _open_inputs(files: PacketFiles, folder: str | None, given: dict[str, Any]) -> Any:
+    interface, to = given["interface"], given["to"]
+    if interface is not None:
+        from ..captures.live_capture import LiveCapture, getting
+
+        seconds = nanoseconds("duration", given["duration"]) / 1e9 or None
+        ends = set() if to is None else getting(to)
+        if both := ends & {*interface}:
+            raise click.UsageError(f"--to {to}: {both.pop()} is also an input; packets would loop")
+        return LiveCapture(interface, omitted=ends, count=given["limit"], seconds=seconds)
+    from ..captures.capture_files import CaptureFiles, MergedCaptures
+
+    source: Any
+    if given["reorder"] is None:
+        source = CaptureFiles(files.inputs, joined=folder is None)
+    else:
+        source = MergedCaptures(files.inputs, nanoseconds("reorder", given["reorder"]))
+    if len(source.empty) == len(files.inputs):
+        raise click.ClickException(f"all {len(files.inputs)} inputs are empty")
+    return source
+
+
 def _open_outputs(
     stack: ExitStack, files: PacketFiles, folder: str | None, given: dict[str, Any]
 ) -> "list[Callable[[Judged], None]]":
-    from ..dedup.writers import CaptureWriter, FolderWriter, Marks, RotatingWriter
+    from ..dedup.deduplicate import CaptureWriter, FolderWriter, Marks, RotatingWriter
 
     output = partial(open_output, inputs=files.inputs, live=given["interface"] is not None)
     outputs: list[Callable[[Judged], None]] = []
@@ -477,3 +497,81 @@ def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     ):
         if value:
             yield name, str(value), note
+
+
+@click.command(
+    "tap", cls=OneLineCommand,
+    short_help="Generate a capture with known duplicates, as seen by two taps.",
+    rules=[
+        "--packets needs IN generator", "--rate needs IN generator",
+        "--repeat-after needs --repeats", "--json cannot be combined with OUT -",
+    ],
+)  # fmt: skip
+@click.argument("capture", metavar="IN", type=InputFile())
+@click.argument("output", metavar="OUT", type=OutputFile(standard=True))
+@options.option("--delay T", "Delay of the second tap.", default="5us")
+@options.option("--jitter T", "Maximum random extra delay of the second tap.")
+@options.option(
+    "--loss P", "Fraction of packets that each tap loses.", type=options.Amount(0, 1), default=0.0
+)
+@options.count_option(
+    "--vlan", None, "Tag the second tap's packets with VLAN N.", minimum=0, maximum=4095
+)
+@options.count_option("--hops", 0, "Number of routers between the taps.", minimum=0, maximum=255)
+@click.option(
+    "--encapsulate",
+    type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
+    help="Encapsulate the second tap's packets in a tunnel of this type.",
+)
+@options.option(
+    "--repeats P", "Fraction of packets that are retransmitted.", type=options.Amount(0, 1),
+    default=0.0,
+)  # fmt: skip
+@options.option("--repeat-after T", "Time until a packet is retransmitted.", default="20ms")
+@options.option("--disorder T", "Maximum time by which packets in OUT are out of order.")
+@options.count_option("--packets", 100_000, "Number of packets to generate.")
+@options.amount_option("--rate", "R", "Number of generated packets per second.", 100_000)
+@options.seed_option
+@options.option("--truth FILE", "Write a CSV file that marks the duplicates.", type=OutputFile())
+@options.json_option
+def tap(
+    *, capture: str, output: str, delay: str, jitter: str | None, repeat_after: str,
+    disorder: str | None, packets: int, rate: float, truth: str | None, as_json: bool, seed: int,
+    **settings: Any,
+) -> None:  # fmt: skip
+    """Write a stream of packets to OUT as captured by two taps, in order of time.
+
+    OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap
+    captures each packet a little later. Between the taps, options can add a VLAN tag, a tunnel, or
+    routers that decrement the TTL.
+
+    \b
+    Examples:
+      lately tap generator taps.pcap --packets 1000000 --truth copies.csv
+      lately tap one.pcapng taps.pcap --delay 1ms --jitter 200us --loss 0.01 --vlan 7 --hops 1
+      lately tap generator taps.pcap --encapsulate vxlan --hops 1 --repeats 0.05 --disorder 1ms
+    """
+    from ..captures.capture_reader import CaptureReader
+    from ..captures.two_taps import MadePackets, Taps
+    from ..captures.two_taps import tap as write_taps
+
+    made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
+    times = {"delay": delay, "jitter": jitter, "repeat_after": repeat_after, "disorder": disorder}
+    settings |= {name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()}
+    taps = Taps(**settings, seed=seed)
+    with ExitStack() as stack:
+        source = made or stack.enter_context(CaptureReader(capture))
+        inputs = [] if made else [capture]
+        out, lines = (
+            path and stack.enter_context(open_output(path, inputs)) for path in (output, truth)
+        )
+        heard = stack.enter_context(interruptible())
+        progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))
+        read = read_until(heard, source.read, ())
+        result = write_taps(
+            source, cast(BinaryIO, out), taps, truth=cast(Any, lines), progress=progress, read=read
+        )
+        if heard():
+            raise KeyboardInterrupt
+    if output != "-":
+        show(as_json, vars(result), "tap", vars(result))

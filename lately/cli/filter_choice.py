@@ -12,7 +12,7 @@ from ..golden.errors import SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.ring import WHEN_FULL
 from ..hdl.build import family_of
-from .packet_files import nanoseconds
+from .options import nanoseconds
 
 
 def choice(

@@ -249,6 +249,13 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
     return sorted(seeds)
 
 
+def nanoseconds(name: str, text: str | None) -> int:
+    """Convert the value of a time option to nanoseconds, or return 0 if the option is missing."""
+    from ..golden.durations import time_seconds, whole_nanoseconds
+
+    return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
+
+
 def read_secret(path: str) -> int:
     with open(path, "rb") as file:
         text = file.read(100).strip()

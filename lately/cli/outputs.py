@@ -1,12 +1,13 @@
-"""Files and folders named on the command line, checked before any work starts."""
+"""Files and folders named on the command line: checked before any work starts, then opened."""
 
 import os
 import stat
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from time import localtime, strftime
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
@@ -88,3 +89,65 @@ def _note(
             first, second = sorted((other, name))
             raise click.UsageError(f"{first} and {second} are the same file: {path}", ctx)
     files[identity].append((name, role))
+
+
+# Names in error messages.
+_IN, _OUT = click.Argument(["capture"], metavar="IN"), click.Argument(["output"], metavar="OUT")
+_FOLDER = click.Option(["--out-dir"])
+
+
+class PacketFiles(NamedTuple):
+    inputs: list[str]
+    outputs: list[str]  # one per input, one for all inputs, or none
+
+
+def packet_files(
+    paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
+) -> PacketFiles:
+    """Split the arguments IN... OUT; all are inputs if `folder` or `dry_run` is set."""
+    context = click.get_current_context()
+    inputs, outputs = list(paths), []
+    if folder is None and not dry_run:
+        if not inputs:
+            raise click.UsageError("IN and OUT are missing", context)
+        outputs = [inputs.pop()]
+    if live and inputs:
+        raise click.UsageError("IN cannot be combined with --interface", context)
+    if not live and not inputs:
+        raise click.UsageError(f"{'IN' if folder or dry_run else 'OUT'} is missing", context)
+    for path in inputs:
+        InputFile().convert(path, _IN, context)
+    kind = OutputFile(standard=True, in_place=folder is None and rereadable(inputs))
+    if folder is not None:
+        outputs = [os.path.join(folder, os.path.basename(path)) for path in inputs]
+        os.makedirs(folder, exist_ok=True)
+    param = _FOLDER if folder else _OUT
+    return PacketFiles(inputs, [kind.convert(output, param, context) for output in outputs])
+
+
+@contextmanager
+def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iterator[BinaryIO]:
+    """Open standard output for '-', otherwise a file; its suffix selects the compression."""
+    from ..golden.files import replace_file
+    from ..stream_files import compressed
+
+    if path == "-":
+        try:
+            yield sys.stdout.buffer
+        finally:
+            sys.stdout.buffer.flush()
+        return
+    source, kept = content_source(inputs[0]) if inputs else None, live or not rereadable(inputs)
+    with replace_file(path, source=source, kept=kept) as file, compressed(path, file) as packed:
+        yield packed
+
+
+def rotated_name(path: str, number: int, time: int) -> str:
+    """Add the file number (from 1) and the local time to a name, as dumpcap does."""
+    from ..stream_files import ENDINGS
+
+    root, ending = os.path.splitext(path)
+    if ending in ENDINGS:
+        root, inner = os.path.splitext(root)
+        ending = inner + ending
+    return f"{root}_{number + 1:05}_{strftime('%Y%m%d%H%M%S', localtime(time // 10**9))}{ending}"

@@ -149,8 +149,7 @@ def _run_into(
     """Replay `source`; the output files appear together, or not at all."""
     require("matplotlib")
     from ..golden.files import check_output, replace_file
-    from ..replay.report import html, picture
-    from ..replay.verdicts import open_verdicts
+    from ..replay.report import html, open_verdicts, picture
 
     existed = os.path.isdir(directory)
     os.makedirs(directory, exist_ok=True)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .interrupts import interruptible
 from .outputs import InputFile, OutputFile
-from .packet_files import nanoseconds
 from .progress import replay_bar
-from .reporting import INTERRUPTED, OneLineCommand
+from .reporting import INTERRUPTED, OneLineCommand, interruptible
 
 if TYPE_CHECKING:
     from ..lines.uniq import RecentLines, UniqResult
@@ -98,7 +96,7 @@ def uniq(
         member=members or None,
         pattern=None if regex is None else os.fsencode(regex),
     )
-    time = nanoseconds("span", span) or None
+    time = options.nanoseconds("span", span) or None
     with ExitStack() as stack:
         if state is not None:
             stack.enter_context(only_user(state))
