@@ -8,10 +8,11 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, BinaryIO, cast
 
 from .golden.errors import LatelyError
@@ -46,7 +47,25 @@ PCAP_MAGIC = {
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"  # first bytes of a pcapng file and of each section in it
 PCAP_HEADER = 24  # length of a pcap file header. The first block of a pcapng file is longer.
-COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")  # supported compressions
+
+# Supported compressions: functions that compress a frame. zstd and lz4 are imported on first use.
+_COMPRESS: dict[str, Callable[[bytearray], bytes]] = {
+    "gzip": lambda data: gzip.compress(data, 6, mtime=0),
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": lambda data: import_module("zstandard").ZstdCompressor(1).compress(data),
+    "lz4": lambda data: bytes(import_module("lz4.frame").compress(data)),
+}
+COMPRESSIONS = tuple(_COMPRESS)
+
+# Functions that make a decompressor of one frame.
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(31),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+    "zstd": lambda: import_module("zstandard").ZstdDecompressor().decompressobj(),
+    "lz4": lambda: import_module("lz4.frame").LZ4FrameDecompressor(),
+}
 
 # Compression for each file name suffix.
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
@@ -189,23 +208,7 @@ class _Frames:
     def end(self) -> None:
         data, self._waiting = self._waiting, bytearray()
         if data:
-            self._file.write(_compress(self._kind, data))
-
-
-def _compress(kind: str, data: bytearray) -> bytes:
-    if kind == "gzip":
-        return gzip.compress(data, 6, mtime=0)
-    if kind == "bzip2":
-        return bz2.compress(data)
-    if kind == "xz":
-        return lzma.compress(data)
-    if kind == "zstd":
-        import zstandard
-
-        return zstandard.ZstdCompressor(1).compress(data)
-    import lz4.frame
-
-    return bytes(lz4.frame.compress(data))
+            self._file.write(_COMPRESS[self._kind](data))
 
 
 class _Begun(io.RawIOBase):
@@ -279,7 +282,7 @@ class _Unpacked(io.RawIOBase):
             return False
         if not (self._packed.startswith(self._magic) or _SKIPPED.match(self._packed)):
             raise EOFError("other bytes follow the compressed data")
-        self._frame = _unpacker(self._kind)
+        self._frame = _DECOMPRESSORS[self._kind]()
         return True
 
     def _unpack(self) -> None:
@@ -303,20 +306,6 @@ class _Unpacked(io.RawIOBase):
                 for index in range(len(packed) if spare else 0):
                     content += spare.decompress(packed[index : index + 1])
         self._content = memoryview(content)
-
-
-def _unpacker(kind: str) -> Any:
-    if kind == "gzip":
-        return zlib.decompressobj(31)
-    if kind == "zstd":
-        import zstandard
-
-        return zstandard.ZstdDecompressor().decompressobj()
-    if kind == "lz4":
-        from lz4.frame import LZ4FrameDecompressor
-
-        return LZ4FrameDecompressor()
-    return bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor()
 
 
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:

@@ -162,7 +162,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._at = self._end = self._done = self._next = 0
         self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
         self._other = np.empty(0, np.uint8)
-        self._make_room(BUFFER)
+        self._buffer = np.zeros(BUFFER, np.uint8)
         self._fill()
         head = self._buffer[: min(self._end, PCAP_HEADER)].tobytes()
         if not is_capture(head):
@@ -215,11 +215,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         resolution = self._section.resolution if self._section else 1
         return Packets(self._buffer, self._done, self._at, table, lengths, resolution=resolution)
 
-    def _make_room(self, size: int) -> None:
-        old, self._buffer = getattr(self, "_buffer", None), np.zeros(size, np.uint8)
-        if old is not None:
-            self._buffer[: self._end] = old[: self._end]
-
     def _fill(self) -> bool:
         """Read more bytes; return False if there are none. Damage is reported later."""
         if self._failure is not None:
@@ -236,7 +231,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._at -= self._done
             self._end, self._done, self._next = len(rest), 0, 0
         if self._end == room:
-            self._make_room(2 * room)
+            self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
             room *= 2
         began = self._end
         try:

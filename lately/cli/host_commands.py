@@ -70,22 +70,18 @@ def _open(
     chosen = options.choose_unit(spec, preset) if spec or preset else None
     with ExitStack() as stack:
         if kind == "sim":
-            port = stack.enter_context(_simulated(chosen)).port
+            from ..boards.export.design import release
+            from ..boards.link.link import FilterLink
+            from ..sim.board import SimulatedBoard, board_model
+
+            link = FilterLink(chosen, version=release(), **_SIMULATED)
+            port = stack.enter_context(SimulatedBoard(board_model(link, **_SIMULATED))).port
             baud, timeout = _SIMULATED["baud"], timeout or 10
         board = Board(port, spec=chosen, baud=baud, timeout=timeout or 0.5)
         try:
             yield stack.enter_context(board)
         except ValueError as error:
             raise click.ClickException(str(error)) from None
-
-
-def _simulated(spec: Any) -> Any:
-    from ..boards.export.design import release
-    from ..boards.link.link import FilterLink
-    from ..sim.board import SimulatedBoard, board_model
-
-    link = FilterLink(spec, version=release(), **_SIMULATED)
-    return SimulatedBoard(board_model(link, **_SIMULATED))
 
 
 def _with_board(function: Callable[..., Any]) -> Callable[..., Any]:

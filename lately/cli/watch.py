@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..dedup.deduplicate import DedupResult
     from ..dedup.packet_oracle import PacketOracle
-    from ..replay.result import RunResult
+    from ..replay.run import RunResult
 
 _HISTORY = 40
 _BARS = "▁▂▃▄▅▆▇█"

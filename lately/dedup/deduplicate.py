@@ -2,8 +2,8 @@
 
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -192,11 +192,9 @@ def deduplicate(
     return result
 
 
-@contextmanager
-def _open_unit(settings: Deduplication) -> Iterator[Any]:
+def _open_unit(settings: Deduplication) -> AbstractContextManager[Any]:
     if settings.engine == "golden":
-        yield None
-        return
+        return nullcontext()
     if settings.engine != "rtl":
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {settings.engine!r}")
     # Only the hardware engine needs Amaranth and the simulator.
@@ -204,9 +202,7 @@ def _open_unit(settings: Deduplication) -> Iterator[Any]:
     from ..sim import compiled_unit
 
     unit_profile(settings.spec).check_buildable()
-
-    with compiled_unit(settings.spec) as unit:
-        yield unit
+    return compiled_unit(settings.spec)
 
 
 class _Progress:
