@@ -147,16 +147,6 @@ class _PipeReader(io.BufferedReader):
         return super().readinto1(view[: len(self.peek(1))])
 
 
-def _enlarge(pipe: BinaryIO) -> int:
-    """Enlarge a pipe if the system allows it; return the buffer size to use."""
-    with suppress(ImportError, AttributeError, OSError):
-        import fcntl  # this constant exists only on Linux
-
-        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-        return _PIPE
-    return BUFFERED
-
-
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     """Open a file, or standard input for '-', and detect its compression."""
     path = os.fspath(path)
@@ -170,7 +160,20 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
         raise TraceError("standard input is closed") from None
     raw = cast(BinaryIO, file)
     try:
-        return StreamFile(name, raw, *_decompress(raw))
+        buffered: io.BufferedReader[Any] = io.BufferedReader(file, BUFFERED)
+        if not raw.seekable():
+            size = BUFFERED
+            with suppress(ImportError, AttributeError, OSError):
+                import fcntl  # this constant exists only on Linux
+
+                fcntl.fcntl(raw.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+                size = _PIPE
+            buffered = _PipeReader(_Begun(file), size)
+        head = buffered.peek(8)[:8]
+        kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
+        if kind in COMPRESSIONS:
+            buffered = io.BufferedReader(_Begun(_Unpacked(kind, buffered)), BUFFERED)
+        return StreamFile(name, raw, kind, buffered)
     except BaseException:
         raw.close()
         raise
@@ -306,17 +309,3 @@ class _Unpacked(io.RawIOBase):
                 for index in range(len(packed) if spare else 0):
                     content += spare.decompress(packed[index : index + 1])
         self._content = memoryview(content)
-
-
-def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    file = cast(io.RawIOBase, raw)
-    buffered: io.BufferedReader[Any]
-    if raw.seekable():
-        buffered = io.BufferedReader(file, BUFFERED)
-    else:
-        buffered = _PipeReader(_Begun(file), _enlarge(raw))
-    head = buffered.peek(8)[:8]
-    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
-    if kind in COMPRESSIONS:
-        return kind, io.BufferedReader(_Begun(_Unpacked(kind, buffered)), BUFFERED)
-    return kind, buffered

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from . import options
-from .options import nanoseconds
-from .outputs import InputFile, OutputFile, PacketFiles, open_output, packet_files, rotated_name
-from .progress import quiet, replay_bar
+from .options import (
+    InputFile,
+    OutputFile,
+    PacketFiles,
+    nanoseconds,
+    open_output,
+    packet_files,
+    rotated_name,
+)
+from .progress import dedup_view, live_view, quiet, replay_bar
 from .reporting import (
     INTERRUPTED,
     OneLineCommand,
@@ -203,7 +210,7 @@ def dedup(
     settings = _deduplication(given)
     model, oracle = TimeLimitedRing.from_spec(settings.spec), None
     if verify:
-        from ..dedup.packet_oracle import PacketOracle
+        from ..dedup.deduplicate import PacketOracle
 
         oracle = PacketOracle(settings.spec, settings.span, settings.window, rule=settings.rule)
     with ExitStack() as stack:
@@ -226,8 +233,6 @@ def dedup(
         waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = replay_bar(waiting, "Deduplicating", "packets")
         if watch:
-            from .watch import dedup_view, live_view
-
             shown = live_view(waiting, dedup_view(source.name, model, oracle))
         with interruptible() as heard:
             if live is not None and not quiet():

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from . import options
-from .outputs import InputFile, OutputFile
+from .options import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 

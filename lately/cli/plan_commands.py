@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .outputs import OutputFile
+from .options import OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .outputs import InputFile, content_source
-from .progress import replay_bar
+from .options import InputFile, content_source
+from .progress import live_view, replay_bar, run_view
 from .reporting import OneLineCommand, fail_with, require
 from .tables import show
 
@@ -136,7 +136,6 @@ def _run(
     trace: "Trace", spec: "Specification", settings: "RunOptions", watch: bool, sink: Any
 ) -> "RunResult":
     from ..replay.run import run
-    from .watch import live_view, run_view
 
     waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
     with live_view(waiting, run_view(trace.name)) if watch else replay_bar(waiting) as progress:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .outputs import InputFile, OutputFile
-from .progress import replay_bar
+from .options import InputFile, OutputFile
+from .progress import View, fill_text, live_view, replay_bar
 from .reporting import INTERRUPTED, OneLineCommand, interruptible
 
 if TYPE_CHECKING:
@@ -131,8 +131,6 @@ def uniq(
 
 
 def _view(lines: "RecentLines") -> Any:
-    from .watch import View, fill_text, live_view
-
     def texts(result: "UniqResult") -> Any:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
         yield "bits set by segment", fill_text(lines.model.fill_ratios())

@@ -1,11 +1,11 @@
-"""Remove duplicate packets from captures, and write captures and a list of dropped packets."""
+"""Remove duplicate packets from captures, check that exactly, and write kept and dropped ones."""
 
 import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,15 @@ from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.rings import TimeLimitedRing
 from ..golden.ring.rotation import PoolStatus
 from ..golden.times import Times
+from ..intervals import clopper_pearson
+from ..replay.oracle import FRESH, LastInsertions, Oracle
 from ..stream_files import PCAPNG_MAGIC, TraceError
-
-if TYPE_CHECKING:
-    from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
 MAX_ELAPSED = 1 << 62  # maximum elapsed nanoseconds; the clock stops there
 _COMMENT, _DROP_COUNT = 1, 4
 _NO_LIMIT = 1 << 61
+_TOGETHER = 1 << 18  # packets that the oracle judges together
 _Opener = Callable[..., AbstractContextManager[BinaryIO]]
 
 
@@ -147,13 +147,106 @@ class Judged(NamedTuple):
         return Judged(start, packets, digests, self.elapsed[which], self.dropped[which])
 
 
+@dataclass
+class Findings:
+    equal: int = 0  # packets with an earlier equal packet, at any distance
+    duplicates: int = 0  # packets with an earlier equal packet within the span and the window
+    passed_duplicates: int = 0  # duplicates that were not dropped
+    lost_uniques: int = 0  # dropped packets that are not duplicates
+    remembered: int = 0  # lost uniques with an equal packet slightly before the span
+    fresh: int = 0  # packets of which the filter holds no trace
+    expected: float = 0.0  # expected number of fresh packets lost, from the bits set in the filter
+
+    def figures(self) -> dict[str, Any]:
+        false = self.lost_uniques - self.remembered
+        return vars(self) | {
+            "false_positives": false,
+            "false_positive_rate": false / self.fresh if self.fresh else None,
+            "false_positive_interval": clopper_pearson(false, self.fresh),
+            "predicted_false_positive_rate": self.expected / self.fresh if self.fresh else None,
+        }
+
+
+@dataclass
+class PacketOracle:
+    """Finds duplicates exactly; memory use grows with the number of distinct packets."""
+
+    spec: FilterSpec
+    span: int  # in nanoseconds
+    window: int  # in packets
+    findings: Findings = field(default_factory=Findings)
+    rule: CopyRule = field(default_factory=CopyRule)  # which repeats are duplicates
+
+    def __post_init__(self) -> None:
+        self._last = LastInsertions(2)
+        self._kept: dict[int, tuple[int, int, int]] = {}
+        self._oracle = Oracle(self.spec)
+        self._number = 0
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(
+        self,
+        keys: NDArray[np.uint64],  # digests, shape (n,)
+        elapsed: Times,  # nanoseconds, never decreasing
+        ticks: Times,
+        dropped: NDArray[np.bool_],
+        rate: float,  # probability that the filter reports a new packet
+        properties: NDArray[np.uint64] | None = None,  # values that must differ
+    ) -> None:
+        properties = np.zeros(len(keys), np.uint64) if properties is None else properties
+        self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate), properties))
+        if sum(len(part[0]) for part in self._waiting) >= _TOGETHER:
+            self._judge()
+
+    def finish(self) -> Findings:
+        if self._waiting:
+            self._judge()
+        return self.findings
+
+    def _judge(self) -> None:
+        keys, elapsed, ticks, dropped, rates, properties = map(
+            np.concatenate, zip(*self._waiting, strict=True)
+        )
+        self._waiting.clear()
+        number = self._number + 1 + np.arange(len(keys), dtype=np.int64)
+        self._number += len(keys)
+        before = self._last.exchange(keys, np.stack([number, elapsed], axis=1))
+        known = before[:, 0] > 0
+        duplicate = known & (elapsed - before[:, 1] <= self.span)
+        duplicate &= number - before[:, 0] <= self.window
+        if self.rule.exact:
+            duplicate = self._copies(keys, number, elapsed, properties)
+        fresh = self._oracle.check_and_insert(keys, ticks).kind == FRESH
+        findings, lost = self.findings, dropped & ~duplicate
+        findings.equal += int(known.sum())
+        findings.duplicates += int(duplicate.sum())
+        findings.passed_duplicates += int((duplicate & ~dropped).sum())
+        findings.lost_uniques += int(lost.sum())
+        findings.remembered += int((lost & ~fresh).sum())
+        findings.fresh += int((fresh & ~duplicate).sum())
+        findings.expected += float(rates[fresh].sum())
+
+    def _copies(self, *columns: NDArray[Any]) -> NDArray[np.bool_]:
+        differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
+        copies = []
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for key, number, moment, mine in rows:
+            last, then, kept = self._kept.get(key, (-self.window, 0, mine))
+            copy = number - last <= self.window and moment - then <= self.span
+            copy = copy and not (differs and kept == mine)
+            if refresh or not copy:
+                self._kept[key] = number, moment, kept if copy else mine
+            copies.append(copy)
+        return np.array(copies, bool)
+
+
 def deduplicate(
     capture: Any,  # `CaptureFiles`, or an object with the same interface
     outputs: Sequence[Callable[[Judged], None]],
     settings: Deduplication,
     *,
     model: Any = None,
-    oracle: "PacketOracle | None" = None,
+    oracle: PacketOracle | None = None,
     progress: Callable[[DedupResult, float | None], None] | None = None,
     jobs: int = 1,
     read: Callable[[], Packets | None] | None = None,
@@ -207,7 +300,7 @@ def _open_unit(settings: Deduplication) -> AbstractContextManager[Any]:
 
 class _Progress:
     def __init__(
-        self, settings: Deduplication, unit: Any, model: Any, oracle: "PacketOracle | None"
+        self, settings: Deduplication, unit: Any, model: Any, oracle: PacketOracle | None
     ) -> None:
         self._settings = settings
         self._unit = unit

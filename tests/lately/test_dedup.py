@@ -34,9 +34,9 @@ from lately.dedup.deduplicate import (
     Deduplication,
     Marks,
     PacketClock,
+    PacketOracle,
     deduplicate,
 )
-from lately.dedup.packet_oracle import PacketOracle
 from lately.dedup.window import MAX_SPAN, SLACK, dedup_spec
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
