@@ -160,8 +160,10 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
         raise TraceError("standard input is closed") from None
     raw = cast(BinaryIO, file)
     try:
-        buffered: io.BufferedReader[Any] = io.BufferedReader(file, BUFFERED)
-        if not raw.seekable():
+        buffered: io.BufferedReader[Any]
+        if raw.seekable():
+            buffered = io.BufferedReader(file, BUFFERED)
+        else:
             size = BUFFERED
             with suppress(ImportError, AttributeError, OSError):
                 import fcntl  # this constant exists only on Linux
@@ -236,7 +238,13 @@ class _Begun(io.RawIOBase):
 
     def _begin(self) -> bytes:
         head = more = self._raw.read(BUFFERED) or b""
-        while more and _is_open(head):
+        known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
+        # Read on while the bytes are too few to detect the format.
+        while more and (
+            len(head) < PCAP_HEADER
+            if is_capture(head)
+            else any(len(head) < len(magic) and magic.startswith(head) for magic in known)
+        ):
             try:
                 more = self._raw.read(BUFFERED) or b""
             except Exception:
@@ -244,14 +252,6 @@ class _Begun(io.RawIOBase):
                 break
             head += more
         return head
-
-
-def _is_open(head: bytes) -> bool:
-    """Return whether `head` is too short to detect the format of the stream."""
-    if is_capture(head):
-        return len(head) < PCAP_HEADER
-    known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
-    return any(len(head) < len(magic) and magic.startswith(head) for magic in known)
 
 
 class _Unpacked(io.RawIOBase):

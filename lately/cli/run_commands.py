@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .options import InputFile, content_source
 from .progress import live_view, replay_bar, run_view
 from .reporting import OneLineCommand, fail_with, require
 from .tables import show
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
         "--spec cannot be combined with --preset",
     ],
 )  # fmt: skip
-@click.argument("trace", type=InputFile())
+@click.argument("trace", type=options.InputFile())
 @options.filter_options()
 @options.window_option(
     None, "With --fpr: use a filter that reports every key of the last N insertions."
@@ -106,14 +105,14 @@ def run(
 
     chosen, unit = choice(**request)
     from ..golden import DecisionTable
-    from ..replay import stream_times
+    from ..replay import oracle
     from ..replay.report import class_rows
     from ..replay.run import RunOptions
     from ..replay.traces import open_trace
 
     asked = None
     if query_window is not None:
-        asked = stream_times.query_window(chosen, query_window, unit)
+        asked = oracle.query_window(chosen, query_window, unit)
     secret = None if secret_file is None else options.read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, format=format, key=key, time=time) as records:
@@ -125,7 +124,7 @@ def run(
         if folder is None:
             result = replay(None)
         else:
-            result = _run_into(folder, verdicts, replay, content_source(trace))
+            result = _run_into(folder, verdicts, replay, options.content_source(trace))
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
     if failures := result.failures():

@@ -278,7 +278,9 @@ def deduplicate(
                 progress(course.result, capture.fraction)
         if waiting is not None:
             waiting.result()
-    result = course.finish()
+    result, clock = course.result, course.clock.state
+    result.late, result.latest = clock.late, clock.max_late
+    result.untimed, result.clock_steps = clock.untimed, clock.steps
     result.missing_bytes, result.truncated = capture.missing, capture.truncated
     result.damages = [*capture.damages]
     result.seconds = time.perf_counter() - began
@@ -309,7 +311,7 @@ class _Progress:
         self._golden = model
         # After this silence, the filter holds no trace of any packet.
         silence = max(settings.span, settings.tick * settings.spec.span) + 2 * settings.tick
-        self._clock = PacketClock(settings.span, silence)
+        self.clock = PacketClock(settings.span, silence)
         # The filter holds no trace of packets further back than its segments reach.
         limit = max(settings.window, settings.spec.ring_segments * settings.spec.generation)
         self._copies = CopyTable(settings.window, settings.span, limit, settings.rule)
@@ -318,14 +320,8 @@ class _Progress:
     def take(
         self, packets: Packets, digests: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
-        judged = self.judge(packets, digests)
-        for output in outputs:
-            output(judged)
-        self.count(judged)
-
-    def judge(self, packets: Packets, digests: Digests) -> Judged:
-        elapsed = self._clock.follow(packets.times)
-        if self._clock.state.elapsed >= MAX_ELAPSED:
+        elapsed = self.clock.follow(packets.times)
+        if self.clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
                 "time: more than 2**62 ns have elapsed, because the clock steps back too often"
             )
@@ -351,7 +347,10 @@ class _Progress:
             keys, numbers = self._keys(packets, other.values, secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(keys, elapsed, ticks, seen, rate, numbers)
-        return Judged(self.result.packets, packets, digests, elapsed, seen)
+        judged = Judged(self.result.packets, packets, digests, elapsed, seen)
+        for output in outputs:
+            output(judged)
+        self._count(judged)
 
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
@@ -368,7 +367,7 @@ class _Progress:
             differing = find(rule.differing)
         return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), differing
 
-    def count(self, judged: Judged) -> None:
+    def _count(self, judged: Judged) -> None:
         packets, digests, result = judged.packets, judged.digests, self.result
         sizes = (packets.table[loops.STOP] - packets.table[loops.START])[judged.dropped]
         result.packets += len(packets)
@@ -384,12 +383,6 @@ class _Progress:
                 result.drop_counts += struct.unpack(f"{order}Q", value)[0]
         result.malformed += int((digests.faults & Fault.MALFORMED != 0).sum())
         result.cut += int((digests.faults & Fault.CUT != 0).sum())
-
-    def finish(self) -> DedupResult:
-        result, clock = self.result, self._clock.state
-        result.late, result.latest = clock.late, clock.max_late
-        result.untimed, result.clock_steps = clock.untimed, clock.steps
-        return result
 
 
 class CaptureWriter:
