@@ -175,8 +175,7 @@ def dedup_points(*, packets: int = 500_000, rounds: int = 1, seed: int = 1) -> l
 def run_dedup(point: Point) -> Result:
     # Imported here because captures need an extra that other campaigns do not need.
     from lately.captures.capture_reader import CaptureReader
-    from lately.captures.made_packets import MadePackets
-    from lately.captures.two_taps import Taps, tap
+    from lately.captures.two_taps import MadePackets, Taps, tap
 
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder) / "taps.pcap", Path(folder) / "unique.pcap"

@@ -7,7 +7,7 @@ Install Lately and run this file to simulate a switch that receives 500 frames.
 import secrets
 from pathlib import Path
 
-from lately.captures.made_packets import MadePackets
+from lately.captures.two_taps import MadePackets
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec import FilterSpec
 

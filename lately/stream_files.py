@@ -8,10 +8,11 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, BinaryIO, cast
 
 from .golden.errors import LatelyError
@@ -46,7 +47,25 @@ PCAP_MAGIC = {
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"  # first bytes of a pcapng file and of each section in it
 PCAP_HEADER = 24  # length of a pcap file header. The first block of a pcapng file is longer.
-COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")  # supported compressions
+
+# Supported compressions: functions that compress a frame. zstd and lz4 are imported on first use.
+_COMPRESS: dict[str, Callable[[bytearray], bytes]] = {
+    "gzip": lambda data: gzip.compress(data, 6, mtime=0),
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": lambda data: import_module("zstandard").ZstdCompressor(1).compress(data),
+    "lz4": lambda data: bytes(import_module("lz4.frame").compress(data)),
+}
+COMPRESSIONS = tuple(_COMPRESS)
+
+# Functions that make a decompressor of one frame.
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(31),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+    "zstd": lambda: import_module("zstandard").ZstdDecompressor().decompressobj(),
+    "lz4": lambda: import_module("lz4.frame").LZ4FrameDecompressor(),
+}
 
 # Compression for each file name suffix.
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
@@ -128,16 +147,6 @@ class _PipeReader(io.BufferedReader):
         return super().readinto1(view[: len(self.peek(1))])
 
 
-def _enlarge(pipe: BinaryIO) -> int:
-    """Enlarge a pipe if the system allows it; return the buffer size to use."""
-    with suppress(ImportError, AttributeError, OSError):
-        import fcntl  # this constant exists only on Linux
-
-        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-        return _PIPE
-    return BUFFERED
-
-
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     """Open a file, or standard input for '-', and detect its compression."""
     path = os.fspath(path)
@@ -151,7 +160,22 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
         raise TraceError("standard input is closed") from None
     raw = cast(BinaryIO, file)
     try:
-        return StreamFile(name, raw, *_decompress(raw))
+        buffered: io.BufferedReader[Any]
+        if raw.seekable():
+            buffered = io.BufferedReader(file, BUFFERED)
+        else:
+            size = BUFFERED
+            with suppress(ImportError, AttributeError, OSError):
+                import fcntl  # this constant exists only on Linux
+
+                fcntl.fcntl(raw.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+                size = _PIPE
+            buffered = _PipeReader(_Begun(file), size)
+        head = buffered.peek(8)[:8]
+        kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
+        if kind in COMPRESSIONS:
+            buffered = io.BufferedReader(_Begun(_Unpacked(kind, buffered)), BUFFERED)
+        return StreamFile(name, raw, kind, buffered)
     except BaseException:
         raw.close()
         raise
@@ -189,23 +213,7 @@ class _Frames:
     def end(self) -> None:
         data, self._waiting = self._waiting, bytearray()
         if data:
-            self._file.write(_compress(self._kind, data))
-
-
-def _compress(kind: str, data: bytearray) -> bytes:
-    if kind == "gzip":
-        return gzip.compress(data, 6, mtime=0)
-    if kind == "bzip2":
-        return bz2.compress(data)
-    if kind == "xz":
-        return lzma.compress(data)
-    if kind == "zstd":
-        import zstandard
-
-        return zstandard.ZstdCompressor(1).compress(data)
-    import lz4.frame
-
-    return bytes(lz4.frame.compress(data))
+            self._file.write(_COMPRESS[self._kind](data))
 
 
 class _Begun(io.RawIOBase):
@@ -230,7 +238,13 @@ class _Begun(io.RawIOBase):
 
     def _begin(self) -> bytes:
         head = more = self._raw.read(BUFFERED) or b""
-        while more and _is_open(head):
+        known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
+        # Read on while the bytes are too few to detect the format.
+        while more and (
+            len(head) < PCAP_HEADER
+            if is_capture(head)
+            else any(len(head) < len(magic) and magic.startswith(head) for magic in known)
+        ):
             try:
                 more = self._raw.read(BUFFERED) or b""
             except Exception:
@@ -238,14 +252,6 @@ class _Begun(io.RawIOBase):
                 break
             head += more
         return head
-
-
-def _is_open(head: bytes) -> bool:
-    """Return whether `head` is too short to detect the format of the stream."""
-    if is_capture(head):
-        return len(head) < PCAP_HEADER
-    known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
-    return any(len(head) < len(magic) and magic.startswith(head) for magic in known)
 
 
 class _Unpacked(io.RawIOBase):
@@ -279,7 +285,7 @@ class _Unpacked(io.RawIOBase):
             return False
         if not (self._packed.startswith(self._magic) or _SKIPPED.match(self._packed)):
             raise EOFError("other bytes follow the compressed data")
-        self._frame = _unpacker(self._kind)
+        self._frame = _DECOMPRESSORS[self._kind]()
         return True
 
     def _unpack(self) -> None:
@@ -303,31 +309,3 @@ class _Unpacked(io.RawIOBase):
                 for index in range(len(packed) if spare else 0):
                     content += spare.decompress(packed[index : index + 1])
         self._content = memoryview(content)
-
-
-def _unpacker(kind: str) -> Any:
-    if kind == "gzip":
-        return zlib.decompressobj(31)
-    if kind == "zstd":
-        import zstandard
-
-        return zstandard.ZstdDecompressor().decompressobj()
-    if kind == "lz4":
-        from lz4.frame import LZ4FrameDecompressor
-
-        return LZ4FrameDecompressor()
-    return bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor()
-
-
-def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    file = cast(io.RawIOBase, raw)
-    buffered: io.BufferedReader[Any]
-    if raw.seekable():
-        buffered = io.BufferedReader(file, BUFFERED)
-    else:
-        buffered = _PipeReader(_Begun(file), _enlarge(raw))
-    head = buffered.peek(8)[:8]
-    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
-    if kind in COMPRESSIONS:
-        return kind, io.BufferedReader(_Begun(_Unpacked(kind, buffered)), BUFFERED)
-    return kind, buffered

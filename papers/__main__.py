@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from campaigns.options import select, workers
-from lately.cli.options import json_option, print_json
-from lately.cli.outputs import OutputFolder
+from lately.cli.options import OutputFolder, json_option, print_json
 from lately.cli.progress import parallel_bar
 from lately.cli.reporting import OneLineCommand, fail_with
 from lately.cli.tables import add_tables, print_figures, show

@@ -14,8 +14,7 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from lately.captures.capture_files import CaptureFiles
-from lately.captures.made_packets import MadePackets
-from lately.captures.two_taps import Taps, tap
+from lately.captures.two_taps import MadePackets, Taps, tap
 from lately.dedup.copy_report import CopyReport, picture
 from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.window import dedup_spec

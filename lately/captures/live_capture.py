@@ -163,7 +163,18 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     def _take(self, opened: socket.socket) -> int:
         size, more, _, address = opened.recvmsg_into([self._room], _ANCILLARY)
         interface, _, kind, hardware, *_ = address
-        moment, octets = _whole(bytes(self._room[:size]), more)
+        moment, octets = time.time_ns(), bytes(self._room[:size])
+        data: Any
+        for level, form, data in more:
+            if (level, form) == (socket.SOL_SOCKET, _TIMESTAMP):
+                seconds, rest = struct.unpack_from("qq", data)
+                moment = seconds * _SECOND + rest
+            elif (level, form) == (_PACKET, _AUXILIARY):
+                status, *_, tag, tag_type = struct.unpack_from("IIIHHHH", data)
+                if status & _TAGGED:
+                    # The system has removed the VLAN tag.
+                    tag_type = tag_type if status & _TYPED else 0x8100
+                    octets = octets[:12] + struct.pack(">HH", tag_type, tag) + octets[12:]
         if interface in self._omitted:
             return moment
         if hardware not in _LINKS:
@@ -284,19 +295,3 @@ def _link_of(opened: socket.socket, interface: str) -> int:
     if kind not in _LINKS:
         raise TraceError(f"{interface}: hardware type {kind} is neither Ethernet nor IP")
     return _LINKS[kind]
-
-
-def _whole(octets: bytes, ancillary: list[tuple[int, int, bytes]]) -> tuple[int, bytes]:
-    """Return the time of a packet, and its bytes with the VLAN tag restored."""
-    moment = time.time_ns()
-    data: Any
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, _TIMESTAMP):
-            seconds, rest = struct.unpack_from("qq", data)
-            moment = seconds * _SECOND + rest
-        elif (level, kind) == (_PACKET, _AUXILIARY):
-            status, *_, tag, tag_type = struct.unpack_from("IIIHHHH", data)
-            if status & _TAGGED:
-                tag_type = tag_type if status & _TYPED else 0x8100
-                octets = octets[:12] + struct.pack(">HH", tag_type, tag) + octets[12:]
-    return moment, octets

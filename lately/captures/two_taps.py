@@ -1,4 +1,4 @@
-"""Simulate two taps, one behind the other, and record which packets are true duplicates."""
+"""Simulate packets, and two taps, one behind the other; record which packets are duplicates."""
 
 import struct
 from collections.abc import Callable
@@ -16,9 +16,75 @@ from .capture_reader import Packets, max_captured
 _AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _ORDER, _COLUMNS = range(10)
 _AGAIN = 1 << 62  # bit in the number of a packet that marks a retransmission
 
+# Frame lengths without checksum of the simple IMIX, and their frequencies.
+SIZES, SHARES = (60, 590, 1514), (7 / 12, 4 / 12, 1 / 12)
+BEGIN = 1_700_000_000 * 10**9  # time of the first packet, in nanoseconds since the epoch
+_FLOWS = 1000
+_TOGETHER = 1 << 12
 
 _ADDRESSES = 12  # bytes in front of a VLAN tag
 _IP, _UDP = 14, 34
+
+
+class MadePackets:
+    """Generated packets: UDP over IPv4 over Ethernet, all distinct."""
+
+    name = "generator"
+
+    def __init__(self, count: int, *, rate: float = 100_000.0, seed: int = 1) -> None:
+        # Packets arrive at random times, `rate` per second on average.
+        self.packets = 0
+        self._count = count
+        self._rate = rate
+        self._time = BEGIN
+        self._random = np.random.default_rng(seed)
+        self._flows = self._random.integers(0, 256, (_FLOWS, 12), np.uint8)
+
+    @property
+    def fraction(self) -> float:
+        return self.packets / self._count
+
+    def read(self) -> Packets | None:
+        count = min(_TOGETHER, self._count - self.packets)
+        if not count:
+            return None
+        sizes = self._random.choice(SIZES, count, p=SHARES).astype(np.int64)
+        end = int(sizes.sum())
+        table = np.empty((loops.ROWS, count), np.int64)
+        table[loops.STOP] = np.cumsum(sizes)
+        table[[loops.START, loops.AT]] = table[loops.STOP] - sizes
+        table[[loops.CAPTURED, loops.LENGTH]] = sizes
+        table[loops.LINK] = ETHERNET
+        table[loops.FROM] = 0
+        gaps = self._random.exponential(10**9 / self._rate, count).astype(np.int64)
+        table[loops.TIME] = self._time + np.cumsum(gaps)
+        self._time = int(table[loops.TIME, -1])
+        # Draw eight more bytes than needed, so that a seed still gives the same packets as before.
+        buffer = np.frombuffer(self._random.bytes(end + 8), np.uint8).copy()
+        self._write_headers(buffer, table[loops.AT], sizes)
+        self.packets += count
+        return Packets(buffer, 0, end, table)
+
+    def _write_headers(
+        self, buffer: NDArray[np.uint8], at: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> None:
+        flows = self._flows[self._random.integers(0, _FLOWS, len(at))]
+        number = self.packets + np.arange(len(at))
+        header = np.zeros((len(at), 42), np.uint8)
+        header[:, [0, 6]] = 2
+        header[:, 5], header[:, 11] = 1, 2
+        header[:, 12] = 8
+        header[:, _IP], header[:, _IP + 8], header[:, _IP + 9] = 0x45, 64, 17
+        header[:, _IP + 2 : _IP + 4] = _big(sizes - _IP)
+        header[:, _IP + 4 : _IP + 6] = _big(number)
+        header[:, _IP + 12 : _UDP + 4] = flows
+        header[:, _IP + 10 : _IP + 12] = _ip_checksum(header)
+        header[:, _UDP + 4 : _UDP + 6] = _big(sizes - _UDP)
+        # A UDP checksum of zero means that there is none.
+        buffer[at[:, None] + np.arange(42)] = header
+        # The packet number makes every packet distinct, even the shortest.
+        for byte in range(8):
+            buffer[at + 42 + byte] = number >> 8 * byte & 0xFF
 
 
 class Added(NamedTuple):
@@ -29,10 +95,6 @@ class Added(NamedTuple):
     version: int = 0  # IP version of the following packet; 0 if the whole frame follows
     # Offsets of 16-bit length fields, and the byte from which each length counts.
     lengths: tuple[tuple[int, int], ...] = ()
-
-
-def vlan_tag(identifier: int) -> Added:
-    return Added(b"\x81\0" + identifier.to_bytes(2, "big"), _ADDRESSES)
 
 
 def _ethernet(kind: int) -> bytes:
@@ -75,11 +137,19 @@ def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
     for at, begin in added.lengths:
         octets[:, at : at + 2] = _big(sizes - begin)
     if _IP_LENGTH in added.lengths:
-        words = octets[:, _IP:_UDP].astype(np.int64)
-        total = (words[:, ::2] * 256 + words[:, 1::2]).sum(axis=1)
-        total = (total & 0xFFFF) + (total >> 16)
-        octets[:, _IP + 10 : _IP + 12] = _big(0xFFFF - total)
+        octets[:, _IP + 10 : _IP + 12] = _ip_checksum(octets)
     return octets
+
+
+def _ip_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    words = headers[:, _IP:_UDP].astype(np.int64)
+    return _big(_complement((words[:, ::2] * 256 + words[:, 1::2]).sum(axis=1)))
+
+
+def _complement(total: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the one's complement of a one's complement sum (RFC 1071)."""
+    total = (total & 0xFFFF) + (total >> 16)
+    return 0xFFFF - ((total & 0xFFFF) + (total >> 16))
 
 
 def _big(values: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -110,7 +180,9 @@ class Taps:
     def added(self) -> Added | None:
         if self.encapsulate is not None:
             return TUNNELS[self.encapsulate]
-        return None if self.vlan is None else vlan_tag(self.vlan)
+        if self.vlan is not None:
+            return Added(b"\x81\0" + self.vlan.to_bytes(2, "big"), before=_ADDRESSES)
+        return None
 
 
 @dataclass
@@ -233,9 +305,6 @@ class _Course:
         self._output.write(_records(self._buffer, copies, self._taps).data)
         numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
         self._waiting = np.delete(self._waiting, due, axis=1)
-        self._note_truth(numbers, taps)
-
-    def _note_truth(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
         if self._truth is None:
             return
         both = np.concatenate([self._seen, numbers])
@@ -295,7 +364,5 @@ def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], offset: int, hops
     octets[layer3 + offset] = lower
     if offset == 8:
         checksum = octets[layer3 + 10].astype(np.int64) << 8 | octets[layer3 + 11]
-        total = 2 * 0xFFFF - checksum - (limit << 8) + (lower << 8)
-        total = (total & 0xFFFF) + (total >> 16)
-        checksum = 0xFFFF - ((total & 0xFFFF) + (total >> 16))
+        checksum = _complement(2 * 0xFFFF - checksum - (limit << 8) + (lower << 8))
         octets[layer3 + 10], octets[layer3 + 11] = checksum >> 8, checksum & 0xFF

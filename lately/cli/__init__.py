@@ -1,5 +1,1 @@
 """Command line."""
-
-from .app import main
-
-__all__ = ["main"]

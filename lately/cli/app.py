@@ -27,8 +27,8 @@ gc.set_threshold(50_000)
 
 # Commands by help heading, each with the prefix of its module's name.
 GROUPS = {
-    "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "tap"},
-    "Build hardware": {"plan": "plan", "synth": "synth", "export": "export",
+    "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "dedup"},
+    "Build hardware": {"plan": "plan", "synth": "build", "export": "export",
                        "convert": "export", "collect": "export", "build": "build"},
     "Look up": {"list": "about", "show": "about", "doctor": "about"},
     "Use a board": {"program": "build", "host": "host"},

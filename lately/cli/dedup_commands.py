@@ -1,28 +1,24 @@
-"""The command that removes recently seen packets from captures."""
+"""Commands on captures: remove duplicate packets, and generate captures with duplicates."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
 from . import options
-from .interrupts import interruptible
-from .outputs import OutputFile
-from .packet_files import (
-    PacketFiles,
-    nanoseconds,
-    open_inputs,
-    open_output,
-    packet_files,
+from .progress import dedup_view, live_view, quiet, replay_bar
+from .reporting import (
+    INTERRUPTED,
+    OneLineCommand,
+    fail_with,
+    interruptible,
     read_until,
-    rotated_name,
+    require,
 )
-from .progress import quiet, replay_bar
-from .reporting import INTERRUPTED, OneLineCommand, fail_with, require
-from .tables import print_facts
+from .tables import print_facts, show
 
 if TYPE_CHECKING:
     from ..dedup.deduplicate import Deduplication, Judged
@@ -136,14 +132,10 @@ _compare_options = options.together(
 @options.option(
     "--dry-run", "Report only, and write no file. Of several paths, the last one (OUT) is ignored."
 )
-@options.option(
-    "--report FILE", "Write a report on the duplicates to FILE, as HTML.", type=OutputFile()
-)
-@options.option("--dropped FILE", "Write the dropped packets to a capture.", type=OutputFile())
-@options.option(
-    "--mark FILE",
-    "Write the number, time and digest of each dropped packet to FILE, as CSV.",
-    type=OutputFile(),
+@options.out_option("Write a report on the duplicates to FILE, as HTML.", "--report")
+@options.out_option("Write the dropped packets to a capture.", "--dropped")
+@options.out_option(
+    "Write the number, time and digest of each dropped packet to FILE, as CSV.", "--mark"
 )
 @options.choice_option(
     "--engine", ["golden", "rtl"],
@@ -201,18 +193,18 @@ def dedup(
     live, to, unused = given["interface"], given["to"], None
     if dry_run and len(paths) > (live is None):
         *paths, unused = paths
-    files = packet_files(paths, folder, dry_run or to is not None, live is not None)
+    files = options.packet_files(paths, folder, dry_run or to is not None, live is not None)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.rings import TimeLimitedRing
 
     settings = _deduplication(given)
     model, oracle = TimeLimitedRing.from_spec(settings.spec), None
     if verify:
-        from ..dedup.packet_oracle import PacketOracle
+        from ..dedup.deduplicate import PacketOracle
 
         oracle = PacketOracle(settings.spec, settings.span, settings.window, rule=settings.rule)
     with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(files, folder, given))
+        source = stack.enter_context(_open_inputs(files, folder, given))
         outputs = _open_outputs(stack, files, folder, given)
         sent, unsendable = None, list[str]()
         if to is not None:
@@ -231,8 +223,6 @@ def dedup(
         waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = replay_bar(waiting, "Deduplicating", "packets")
         if watch:
-            from .watch import dedup_view, live_view
-
             shown = live_view(waiting, dedup_view(source.name, model, oracle))
         with interruptible() as heard:
             if live is not None and not quiet():
@@ -272,7 +262,7 @@ def _show(
     if page is not None:
         from ..dedup.copy_report import html
 
-        with open_output(page[0], []) as file:
+        with options.open_output(page[0], []) as file:
             file.write(html(figures, page[1]).encode())
     if as_json:
         options.print_json(figures, err=err)
@@ -311,7 +301,7 @@ def _deduplication(given: dict[str, Any]) -> "Deduplication":
     )
     rule = CopyRule(**{name: given[name] for name in ("policy", "differs", "scope", "by")})
     rule.check(compared)
-    span, window = nanoseconds("span", given["span"]), given["window"]
+    span, window = options.nanoseconds("span", given["span"]), given["window"]
     spec, tick = dedup_spec(span, window, given["fpr"])
     return Deduplication(
         span=span, window=window, spec=spec, tick=tick, compared=compared, rule=rule,
@@ -319,24 +309,46 @@ def _deduplication(given: dict[str, Any]) -> "Deduplication":
     )  # fmt: skip
 
 
-def _open_outputs(
-    stack: ExitStack, files: PacketFiles, folder: str | None, given: dict[str, Any]
-) -> "list[Callable[[Judged], None]]":
-    from ..dedup.writers import CaptureWriter, FolderWriter, Marks, RotatingWriter
+def _open_inputs(files: options.PacketFiles, folder: str | None, given: dict[str, Any]) -> Any:
+    interface, to = given["interface"], given["to"]
+    if interface is not None:
+        from ..captures.live_capture import LiveCapture, getting
 
-    output = partial(open_output, inputs=files.inputs, live=given["interface"] is not None)
+        seconds = options.nanoseconds("duration", given["duration"]) / 1e9 or None
+        ends = set() if to is None else getting(to)
+        if both := ends & {*interface}:
+            raise click.UsageError(f"--to {to}: {both.pop()} is also an input; packets would loop")
+        return LiveCapture(interface, omitted=ends, count=given["limit"], seconds=seconds)
+    from ..captures.capture_files import CaptureFiles, MergedCaptures
+
+    source: Any
+    if given["reorder"] is None:
+        source = CaptureFiles(files.inputs, joined=folder is None)
+    else:
+        source = MergedCaptures(files.inputs, options.nanoseconds("reorder", given["reorder"]))
+    if len(source.empty) == len(files.inputs):
+        raise click.ClickException(f"all {len(files.inputs)} inputs are empty")
+    return source
+
+
+def _open_outputs(
+    stack: ExitStack, files: options.PacketFiles, folder: str | None, given: dict[str, Any]
+) -> "list[Callable[[Judged], None]]":
+    from ..dedup.deduplicate import CaptureWriter, FolderWriter, Marks, RotatingWriter
+
+    output = partial(options.open_output, inputs=files.inputs, live=given["interface"] is not None)
     outputs: list[Callable[[Judged], None]] = []
     size = given["rotate_size"] or 0
-    time = nanoseconds("rotate-time", given["rotate_time"])
+    time = options.nanoseconds("rotate-time", given["rotate_time"])
     if size or time:
         path = files.outputs[0]
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             raise click.UsageError("--rotate-size and --rotate-time require a regular file as OUT")
-        rotating = RotatingWriter(lambda *new: output(rotated_name(path, *new)), size, time)
+        rotating = RotatingWriter(lambda *new: output(options.rotated_name(path, *new)), size, time)
         outputs.append(stack.enter_context(rotating))
     elif folder is not None:
-        pairs = [*zip(files.outputs, files.inputs, strict=True)]
-        writer = FolderWriter(lambda number: open_output(pairs[number][0], [pairs[number][1]]))
+        pairs = [(out, [path]) for path, out in zip(files.inputs, files.outputs, strict=True)]
+        writer = FolderWriter(lambda number: options.open_output(*pairs[number]))
         outputs.append(stack.enter_context(writer))
     elif files.outputs:
         outputs.append(CaptureWriter(stack.enter_context(output(files.outputs[0]))))
@@ -480,3 +492,83 @@ def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     ):
         if value:
             yield name, str(value), note
+
+
+@click.command(
+    "tap", cls=OneLineCommand,
+    short_help="Generate a capture with known duplicates, as seen by two taps.",
+    rules=[
+        "--packets needs IN generator", "--rate needs IN generator",
+        "--repeat-after needs --repeats", "--json cannot be combined with OUT -",
+    ],
+)  # fmt: skip
+@click.argument("capture", metavar="IN", type=options.InputFile())
+@click.argument("output", metavar="OUT", type=options.OutputFile(standard=True))
+@options.option("--delay T", "Delay of the second tap.", default="5us")
+@options.option("--jitter T", "Maximum random extra delay of the second tap.")
+@options.option(
+    "--loss P", "Fraction of packets that each tap loses.", type=options.Amount(0, 1), default=0.0
+)
+@options.count_option(
+    "--vlan", None, "Tag the second tap's packets with VLAN N.", minimum=0, maximum=4095
+)
+@options.count_option("--hops", 0, "Number of routers between the taps.", minimum=0, maximum=255)
+@click.option(
+    "--encapsulate",
+    type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
+    help="Encapsulate the second tap's packets in a tunnel of this type.",
+)
+@options.option(
+    "--repeats P", "Fraction of packets that are retransmitted.", type=options.Amount(0, 1),
+    default=0.0,
+)  # fmt: skip
+@options.option("--repeat-after T", "Time until a packet is retransmitted.", default="20ms")
+@options.option("--disorder T", "Maximum time by which packets in OUT are out of order.")
+@options.count_option("--packets", 100_000, "Number of packets to generate.")
+@options.amount_option("--rate", "R", "Number of generated packets per second.", 100_000)
+@options.seed_option
+@options.out_option("Write a CSV file that marks the duplicates.", "--truth")
+@options.json_option
+def tap(
+    *, capture: str, output: str, delay: str, jitter: str | None, repeat_after: str,
+    disorder: str | None, packets: int, rate: float, truth: str | None, as_json: bool, seed: int,
+    **settings: Any,
+) -> None:  # fmt: skip
+    """Write to OUT, in time order, the packets that two taps capture from a stream.
+
+    OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap
+    captures each packet a little later. Between the taps, options can add a VLAN tag, a tunnel, or
+    routers that decrement the TTL.
+
+    \b
+    Examples:
+      lately tap generator taps.pcap --packets 1000000 --truth copies.csv
+      lately tap one.pcapng taps.pcap --delay 1ms --jitter 200us --loss 0.01 --vlan 7 --hops 1
+      lately tap generator taps.pcap --encapsulate vxlan --hops 1 --repeats 0.05 --disorder 1ms
+    """
+    from ..captures.capture_reader import CaptureReader
+    from ..captures.two_taps import MadePackets, Taps
+    from ..captures.two_taps import tap as write_taps
+
+    made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
+    times = {"delay": delay, "jitter": jitter, "repeat_after": repeat_after, "disorder": disorder}
+    for name, text in times.items():
+        settings[name] = options.nanoseconds(name.replace("_", "-"), text)
+    taps = Taps(**settings, seed=seed)
+    with ExitStack() as stack:
+        source = made or stack.enter_context(CaptureReader(capture))
+        inputs = [] if made else [capture]
+        out, lines = (
+            path and stack.enter_context(options.open_output(path, inputs))
+            for path in (output, truth)
+        )
+        heard = stack.enter_context(interruptible())
+        progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))
+        read = read_until(heard, source.read, ())
+        result = write_taps(
+            source, cast(BinaryIO, out), taps, truth=cast(Any, lines), progress=progress, read=read
+        )
+        if heard():
+            raise KeyboardInterrupt
+    if output != "-":
+        show(as_json, vars(result), "tap", vars(result))

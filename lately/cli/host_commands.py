@@ -1,22 +1,28 @@
 """Commands that talk to a board over a serial port."""
 
-from collections.abc import Callable, Iterator
+import csv
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial, wraps
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from . import options
-from .outputs import InputFile, content_source, rereadable
-from .reporting import INTERRUPTED, CheckError, OneLineErrors
+from .progress import progress_bar
+from .reporting import INTERRUPTED, CheckError, OneLineErrors, interruptible
 
 if TYPE_CHECKING:
+    from ..golden import DecisionTable, Filter
     from ..host import Board
+    from ..replay.traces import Trace
 
 Opener = Callable[[], AbstractContextManager["Board"]]  # opens the port
 
+CHUNK = 2048  # number of keys sent at a time
 _SIMULATED = {"clock_hz": 24_000_000, "baud": 3_000_000}
 
 
@@ -70,22 +76,18 @@ def _open(
     chosen = options.choose_unit(spec, preset) if spec or preset else None
     with ExitStack() as stack:
         if kind == "sim":
-            port = stack.enter_context(_simulated(chosen)).port
+            from ..boards.export.design import release
+            from ..boards.link.link import FilterLink
+            from ..sim.board import SimulatedBoard, board_model
+
+            link = FilterLink(chosen, version=release(), **_SIMULATED)
+            port = stack.enter_context(SimulatedBoard(board_model(link, **_SIMULATED))).port
             baud, timeout = _SIMULATED["baud"], timeout or 10
         board = Board(port, spec=chosen, baud=baud, timeout=timeout or 0.5)
         try:
             yield stack.enter_context(board)
         except ValueError as error:
             raise click.ClickException(str(error)) from None
-
-
-def _simulated(spec: Any) -> Any:
-    from ..boards.export.design import release
-    from ..boards.link.link import FilterLink
-    from ..sim.board import SimulatedBoard, board_model
-
-    link = FilterLink(spec, version=release(), **_SIMULATED)
-    return SimulatedBoard(board_model(link, **_SIMULATED))
 
 
 def _with_board(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +115,7 @@ _query_class = options.count_option(
 
 
 def _window(board: "Board", window: str | None, query_class: int | None) -> int | None:
-    from ..replay.stream_times import query_window
+    from ..replay.oracle import query_window
 
     has_classes = board.spec.classes is not None
     if (window if has_classes else query_class) is not None:
@@ -298,7 +300,7 @@ def configure(board: Opener, *, generation: int | None, **settings: str | None) 
 @host.command(
     short_help="Check and insert the keys of a trace.", rules=["--secret-file needs --verify"]
 )
-@click.argument("trace", type=InputFile())
+@click.argument("trace", type=options.InputFile())
 @options.trace_options
 @options.count_option(
     "--skip", None, "Skip the first N operations, which the board has already performed.", minimum=0
@@ -341,7 +343,6 @@ def stream(
     from ..golden import DecisionTable
     from ..golden.files import replace_file
     from ..replay.traces import open_trace
-    from .board_stream import perform, prepare
 
     secret = options.read_secret(secret_file) if secret_file else None
     thresholds = DecisionTable.load(table) if table else None
@@ -351,13 +352,135 @@ def stream(
         window = _window(opened, query_window, query_class)
         verdicts = None
         if out:
-            kept, source = not rereadable([trace]), content_source(trace)
+            kept, source = not options.rereadable([trace]), options.content_source(trace)
             verdicts = stack.enter_context(replace_file(out, source=source, kept=kept))
         # Check everything first, so that an error leaves the board unchanged.
         opened.checked_windows(window, 1)
-        golden = prepare(opened, verify, secret, skip or 0, thresholds, window or 0)
-        figures = perform(opened, records, golden, skip or 0, limit, verdicts, window)
+        golden = _prepare(opened, verify, secret, skip or 0, thresholds, window or 0)
+        figures = _perform(opened, records, golden, skip or 0, limit, verdicts, window)
     _print(figures, as_json)
+
+
+def _prepare(
+    board: "Board", verify: bool, secret: int | None, skip: int, table: "DecisionTable | None",
+    query_class: int,
+) -> "Filter | None":  # fmt: skip
+    """Prepare the board for a stream; with `verify`, return a golden model in the same state."""
+    from ..golden import from_spec
+    from ..replay.oracle import check_table
+
+    spec = board.spec
+    if verify and skip and spec.timed:
+        raise click.UsageError(
+            "--verify cannot be combined with --skip for a time window: "
+            "the times of the skipped operations are unknown"
+        )
+    if verify and spec.keyed != (secret is not None):
+        raise click.UsageError(
+            "--verify needs --secret-file, because the board's filter uses a secret"
+            if spec.keyed
+            else "--secret-file: the board's filter does not use a secret"
+        )
+    if verify or table is not None:
+        check_table(spec, table, query_class)
+    if table is not None:
+        board.decide_by(table)
+    if not verify:
+        return None
+    golden: Any = from_spec(spec)
+    if table is not None:
+        golden.decide_by(table.thresholds)
+    if secret is not None:
+        golden.rekey(secret)
+    if "generation" in (statistics := board.statistics()):
+        golden.generation = statistics["generation"]
+    golden.clear()
+    if not skip:
+        # Two clears, so that the secret becomes the board's only secret.
+        board.clear()
+        if secret is not None:
+            board.configure(secret=secret)
+            board.clear()
+    model: Filter = golden
+    return model
+
+
+def _perform(
+    board: "Board", trace: "Trace", golden: "Filter | None", skip: int, limit: int | None,
+    verdicts: BinaryIO | None, window: int | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Check and insert the keys of a trace in a board's filter, and return the counts to print.
+
+    The results are written to `verdicts` as CSV. The first `skip` keys, whose operations the board
+    has already performed, go only to the golden model. At most `limit` further keys are sent.
+    """
+    import numpy as np
+
+    from ..golden import Operation
+    from ..golden.hash.keys import KeyDigest, check_keys
+    from ..host import differing
+    from ..uartbone import HostError
+
+    spec = board.spec
+    kinds = {"timing": ["oldest"], "dictionary": ["status"]}
+    more = ["time"] * spec.timed + kinds.get(spec.kind, ["status"] * spec.timed)
+    if verdicts is not None:
+        verdicts.write(_csv([["index", "key", "seen", "age", *more]]))
+    done = skipped = seen = 0
+    wrong: list[int] = []
+    error: str | None = None
+    shown = progress_bar("bar", "{task.completed:,.0f} operations", "elapsed")
+    with interruptible() as interrupted, shown as bar:
+        task = bar.add_task("operations", total=limit)
+        for texts in _texts(trace, skip, interrupted):
+            if golden is not None:
+                golden.check_and_insert(check_keys(texts, KeyDigest.of(spec)))
+            skipped += len(texts)
+        began = time.perf_counter()
+        try:
+            for texts in _texts(trace, limit, interrupted):
+                keys: Any = check_keys(texts, KeyDigest.of(spec))
+                codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+                results = board.perform(codes, keys, window)
+                if golden is not None:
+                    part = differing(spec, golden, codes, keys, window, results)
+                    wrong += (part + skipped + done).tolist()
+                if verdicts is not None:
+                    hits = results.seen.tolist()
+                    ages = (age if hit else "" for hit, age in zip(hits, results.age, strict=True))
+                    others = [getattr(results, name) for name in more]
+                    indices = range(skipped + done, skipped + done + len(texts))
+                    columns = (indices, texts, map(int, hits), ages, *others)
+                    verdicts.write(_csv(zip(*columns, strict=True)))
+                done += len(texts)
+                seen += int(results.seen.sum())
+                bar.advance(task, len(texts))
+        except HostError as failure:
+            error = str(failure)
+        seconds = time.perf_counter() - began
+    return {
+        "operations": done, "skipped": skipped, "seen": seen,
+        "mismatches": None if golden is None else len(wrong),
+        "first_mismatch": wrong[0] if wrong else None, "error": error,
+        "malformed_lines": trace.rejects.count, "requests_repeated": board.repeated,
+        "seconds": seconds, "operations_per_second": done / seconds if seconds else None,
+        "interrupted": interrupted(),
+    }  # fmt: skip
+
+
+def _texts(
+    trace: "Trace", count: int | None, interrupted: Callable[[], bool]
+) -> Iterator[list[str]]:
+    left = CHUNK if count is None else count
+    while left and not interrupted() and (records := trace.read(min(CHUNK, left))):
+        yield [text for text, _ in records]
+        left -= len(records) if count is not None else 0
+
+
+def _csv(rows: Iterable[Any]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "surrogateescape")
 
 
 def _parse(texts: tuple[str, ...], hashed: bool) -> list[Any]:

@@ -1,20 +1,24 @@
-"""Report every error of a command in one line on standard error, and set the exit status."""
+"""How a command ends: errors in one line on standard error, interrupts, and exit statuses."""
 
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from importlib.util import find_spec
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from ..golden.errors import install_hint
 from ..golden.files import IncompleteOutputError, whole_standard_output
-from .interrupts import handled_by
+
+if TYPE_CHECKING:
+    from ..captures.capture_reader import Packets
 
 # Extras, with the commands that need them and the modules that they install. For a module in
 # several extras, the first extra is suggested.
@@ -32,6 +36,7 @@ EXTRAS = {
 
 # Exit statuses: could not run; after Ctrl-C, SIGTERM or SIGHUP; reader of the output ended first.
 UNABLE, INTERRUPTED, UNREAD = 2, 130, 141
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # signals that end a command, if the system has them
 
 
 class CheckError(click.ClickException):
@@ -173,3 +178,77 @@ def _explain(error: Exception) -> str | None:
 def _lack(module: str, extra: str = "") -> str:
     homes = [name for name, (_, modules) in EXTRAS.items() if module in modules.split()]
     return f"{module} is not installed: {install_hint(extra or [*homes, ''][0])}"
+
+
+class Interrupts:
+    def __init__(self) -> None:
+        self._heard = self._waiting = False
+
+    def __call__(self) -> bool:
+        return self._heard
+
+    def hear(self) -> None:
+        self._heard = True
+        if self._waiting:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Leave the block on an interrupt. The block must only wait, without side effects."""
+        with suppress(KeyboardInterrupt):
+            self._waiting = True
+            try:
+                yield
+            finally:
+                self._waiting = False
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupts]:
+    """Record the first interrupt, for which the block polls; a second interrupt ends the block."""
+    interrupts = Interrupts()
+    with ExitStack() as stack:
+
+        def hear(number: int, frame: FrameType | None) -> None:
+            stack.close()
+            interrupts.hear()
+
+        stack.enter_context(handled_by(hear))
+        yield interrupts
+
+
+@contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle Ctrl-C, SIGTERM and SIGHUP with `handler`; ignored signals stay ignored."""
+    before: dict[int, Any] = {}
+    # Python delivers signals to the main thread only.
+    if threading.current_thread() is threading.main_thread():
+        for name in _ENDING:
+            number = getattr(signal, name, None)
+            # nohup ignores SIGHUP, and a shell script ignores Ctrl-C for its background jobs.
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def read_until(
+    heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
+) -> "Callable[[], Packets | None]":
+    """Wrap `read` so that the stream ends at an interrupt, or as soon as `damages` has an entry."""
+    begun = False
+
+    def read_next() -> "Packets | None":
+        nonlocal begun
+        if not begun:
+            # Never skip the first block: it holds the header that OUT needs.
+            begun = True
+            return read()
+        with heard.waiting():
+            return None if heard() or damages else read()
+        return None
+
+    return read_next

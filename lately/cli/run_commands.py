@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .outputs import InputFile, content_source
-from .progress import replay_bar
+from .progress import live_view, replay_bar, run_view
 from .reporting import OneLineCommand, fail_with, require
 from .tables import show
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
         "--spec cannot be combined with --preset",
     ],
 )  # fmt: skip
-@click.argument("trace", type=InputFile())
+@click.argument("trace", type=options.InputFile())
 @options.filter_options()
 @options.window_option(
     None, "With --fpr: use a filter that reports every key of the last N insertions."
@@ -106,14 +105,14 @@ def run(
 
     chosen, unit = choice(**request)
     from ..golden import DecisionTable
-    from ..replay import stream_times
+    from ..replay import oracle
     from ..replay.report import class_rows
     from ..replay.run import RunOptions
     from ..replay.traces import open_trace
 
     asked = None
     if query_window is not None:
-        asked = stream_times.query_window(chosen, query_window, unit)
+        asked = oracle.query_window(chosen, query_window, unit)
     secret = None if secret_file is None else options.read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, format=format, key=key, time=time) as records:
@@ -125,7 +124,7 @@ def run(
         if folder is None:
             result = replay(None)
         else:
-            result = _run_into(folder, verdicts, replay, content_source(trace))
+            result = _run_into(folder, verdicts, replay, options.content_source(trace))
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
     if failures := result.failures():
@@ -136,7 +135,6 @@ def _run(
     trace: "Trace", spec: "Specification", settings: "RunOptions", watch: bool, sink: Any
 ) -> "RunResult":
     from ..replay.run import run
-    from .watch import live_view, run_view
 
     waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
     with live_view(waiting, run_view(trace.name)) if watch else replay_bar(waiting) as progress:
@@ -149,8 +147,7 @@ def _run_into(
     """Replay `source`; the output files appear together, or not at all."""
     require("matplotlib")
     from ..golden.files import check_output, replace_file
-    from ..replay.report import html, picture
-    from ..replay.verdicts import open_verdicts
+    from ..replay.report import html, open_verdicts, picture
 
     existed = os.path.isdir(directory)
     os.makedirs(directory, exist_ok=True)

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .interrupts import interruptible
-from .outputs import InputFile, OutputFile
-from .packet_files import nanoseconds
-from .progress import replay_bar
-from .reporting import INTERRUPTED, OneLineCommand
+from .progress import View, fill_text, live_view, replay_bar
+from .reporting import INTERRUPTED, OneLineCommand, interruptible
 
 if TYPE_CHECKING:
     from ..lines.uniq import RecentLines, UniqResult
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
         "--duplicates cannot be combined with --dry-run",
     ],
 )  # fmt: skip
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=options.InputFile())
 @options.window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
 @options.option("--span T", "Drop a line if an equal line arrived within this time, such as 10m.")
 @options.fpr_option("Maximum fraction of new lines that are dropped by mistake.", 1e-6)
@@ -51,7 +48,7 @@ if TYPE_CHECKING:
 @options.option(
     "--state FILE",
     "Load the filter state from FILE if it exists; save it there every minute and at the end.",
-    type=OutputFile(in_place=True),
+    type=options.OutputFile(in_place=True),
 )
 @options.option("--watch", "Show rate, repeats and fill on standard error.")
 @options.json_option
@@ -98,7 +95,7 @@ def uniq(
         member=members or None,
         pattern=None if regex is None else os.fsencode(regex),
     )
-    time = nanoseconds("span", span) or None
+    time = options.nanoseconds("span", span) or None
     with ExitStack() as stack:
         if state is not None:
             stack.enter_context(only_user(state))
@@ -133,8 +130,6 @@ def uniq(
 
 
 def _view(lines: "RecentLines") -> Any:
-    from .watch import View, fill_text, live_view
-
     def texts(result: "UniqResult") -> Any:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
         yield "bits set by segment", fill_text(lines.model.fill_ratios())

@@ -20,7 +20,6 @@ from ..golden.compilation import core
 from ..golden.errors import LatelyError
 from ..golden.hash.functions import ConstantStream
 from ..golden.hash.keys import KeyDigest
-from ..golden.spec.base import Specification
 from ..stream_files import StreamFile, whole
 
 MAX_LINE = 1 << 30  # maximum bytes of a line
@@ -154,13 +153,6 @@ def field_spans(
         starts[number], stops[number] = start, last if last >= 0 else stop
 
 
-def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
-    """Return the digest of keys in a filter; it differs between whole lines and parts of lines."""
-    if key == LineKey():
-        return KeyDigest.of(spec)
-    return KeyDigest.of(spec, ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())
-
-
 @dataclass
 class UniqResult:
     lines: int = 0
@@ -202,7 +194,10 @@ class RecentLines:
                 raise LineError(f"{text}, which has a different window, rate, span or policy")
         else:
             self.model = from_spec(replace(spec, seed=randbits(63), digest="siphash"))
-        self._digest = line_digest(self.model.spec, key)
+        # Whole lines and parts of lines have different digests.
+        spec, label = self.model.spec, f"lines/{key!r}"
+        word = 0 if key == LineKey() else ConstantStream(label=label, seed=spec.seed).word()
+        self._digest = KeyDigest.of(spec, word)
 
     def save(self) -> None:
         if self._state is not None:

@@ -328,15 +328,7 @@ class PlannedRing(PlannerFamily):
         return min(traces) / requirement.window - 1 if traces else None
 
     def bindings(self, spec: FilterSpec, requirement: Requirement) -> list[Binding]:
-        broken = (
-            (field, value, self._broken(smaller, requirement))
-            for field, value, smaller in self._smaller(spec, requirement)
-        )
-        return [Binding(field, value, *reason) for field, value, reason in broken if reason]
-
-    def _smaller(
-        self, spec: FilterSpec, requirement: Requirement
-    ) -> Iterator[tuple[str, int, Shape]]:
+        bindings = []
         size = spec.segment_blocks if spec.blocked else spec.cells
         block_bits = getattr(spec, "block_bits", 0)
         shape = Shape(spec.run, spec.window_generations, spec.parts, block_bits, 0, size)
@@ -353,7 +345,10 @@ class PlannedRing(PlannerFamily):
                 continue
             if name == "hashes" and spec.blocked and not requirement.any_size:
                 less = 1 << less.bit_length() - 1
-            yield name, less, shape._replace(**{attribute: less})
+            reason = self._broken(shape._replace(**{attribute: less}), requirement)
+            if reason is not None:
+                bindings.append(Binding(name, less, *reason))
+        return bindings
 
     def _broken(self, shape: Shape, requirement: Requirement) -> tuple[str, float] | None:
         generation = _generation(shape.run, shape.generations, requirement)

@@ -160,33 +160,26 @@ def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1)
         heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
         axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
         marks = draw(*axes[:, 0])
-        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(text, format="svg", transparent=True, metadata=unsaid)
-    drawing = _with_marks(text.getvalue(), figure, marks)
-    drawing = drawing[drawing.index("<svg") :]
+        figure.savefig(text, format="svg", transparent=True)
+    scale, top = 72 / figure.dpi, figure.get_figheight() * 72
+    circles = []
+    for plot, x, y, words in marks:
+        right, up = plot.transData.transform((x, y))
+        # A logarithmic axis cannot show 0.
+        right, up = right * scale, min(max(up, plot.bbox.y0), plot.bbox.y1) * scale
+        circles.append(
+            f'<circle cx="{right:.1f}" cy="{top - up:.1f}" r="6">'
+            f"<title>{escape(words)}</title></circle>"
+        )
+    group = "\n".join(['<g class="marks">', *circles, "</g>", ""])
+    drawing = text.getvalue()
+    drawing = drawing[drawing.index("<svg") : drawing.rindex("</svg>")] + group + "</svg>\n"
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
     for size in ("width", "height"):
         drawing = re.sub(rf'(<svg [^>]*?) {size}="[^"]*"', r"\1", drawing, count=1)
     for name, colour in COLOURS.items():
         drawing = drawing.replace(colour, f"var(--{name})")
     return drawing
-
-
-def _with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
-    scale = 72 / figure.dpi
-    height = figure.get_figheight() * 72
-    circles = []
-    for axes, x, y, text in marks:
-        right, up = axes.transData.transform((x, y))
-        # A logarithmic axis cannot show 0.
-        right, up = right * scale, min(max(up, axes.bbox.y0), axes.bbox.y1) * scale
-        circles.append(
-            f'<circle cx="{right:.1f}" cy="{height - up:.1f}" r="6">'
-            f"<title>{escape(text)}</title></circle>"
-        )
-    group = "\n".join(['<g class="marks">', *circles, "</g>", ""])
-    end = svg.rindex("</svg>")
-    return svg[:end] + group + svg[end:]
 
 
 _SVG = "http://www.w3.org/2000/svg"

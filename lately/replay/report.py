@@ -1,31 +1,46 @@
-"""Report of a run: an HTML page with key figures, verdict classes and plots, and an image."""
+"""Outputs of a run: a table of verdicts, a page with key figures and plots, and an image."""
 
+import csv
 import io
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden.durations import NANOSECONDS
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
 from .drawing import COLOURS, Mark, blank_figure, legend, page_drawing, style
 from .formatting import held, interval_text, rate_text, render, seconds_text
 from .oracle import CLASSES
-from .run import Checkpoint, RunResult
+from .run import JudgedRecords, RunResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _POINTS = 32
 
+# Columns of verdicts. Operation, counting from 0; seconds since the epoch or blank; key text;
+# verdict; class from the oracle; insertions since the key was last inserted, or blank.
+COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
+_GROUP_ROWS = 1 << 16  # minimum rows per Parquet row group; small groups are slow to read
+
 
 def html(result: RunResult) -> str:
+    fills = f"Fill ratios per {result.spec.part_name}"
+    plots = [
+        (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
+        (page_drawing(3.6, partial(_draw_fills, result=result)), fills),
+        (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
+    ]
     return render(
         "report.html", figures=result.figures(), spec=result.spec, classes=class_rows(result),
-        failures=result.failures(), plots=drawings(result),
+        failures=result.failures(), plots=plots,
     )  # fmt: skip
 
 
@@ -75,15 +90,6 @@ def picture(
             file.write(drawn.getvalue())
 
 
-def drawings(result: RunResult) -> list[tuple[str, str]]:
-    fills = f"Fill ratios per {result.spec.part_name}"
-    return [
-        (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
-        (page_drawing(3.6, partial(_draw_fills, result=result)), fills),
-        (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
-    ]
-
-
 def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     figures = result.figures()
     points = result.checkpoints
@@ -92,17 +98,24 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     ends = np.array([group[-1].operations for group in groups])
     predicted = figures["predicted_false_positive_rate"]
     estimated = np.array([point.estimated_false_positive_rate for point in points])
-    _draw_probes(upper, groups, ends)
+    hits = np.array([sum(point.probe_hits for point in group) for group in groups])
+    probes = np.array([sum(point.probes for point in group) for group in groups])
+    # A group is drawn over its range, which begins where the previous one ends.
+    edges = np.concatenate([[0], ends])
+    _draw_probes(upper, (edges[:-1] + ends) / 2, hits, probes)
     label = f"computed from the {held(result.spec)}"
     operations = [point.operations for point in points]
     upper.plot(operations, estimated, color=COLOURS["orange"], label=label)
     if predicted is not None:
         looks: dict[str, Any] = {"color": COLOURS["muted"], "linestyle": (0, (5, 3))}
         upper.axhline(predicted, label="predicted, distinct keys", **looks)
-    _scale_rates(upper, estimated, predicted or 0.0)
+    top, usual = max(predicted or 0.0, float(estimated.max())), float(np.median(estimated))
+    if 0 < usual < top / 20:
+        upper.set(yscale="log", ylim=(10 ** np.floor(np.log10(usual / 10)), 4 * top))
+    else:
+        upper.set(ylim=(0, 1.35 * top))
     upper.set(ylabel="false-positive rate", title=_rates_title(figures))
     legend(upper)
-    edges = np.concatenate([[0], ends])
     repeats = np.diff([0] + [group[-1].repeats for group in groups])
     shares = repeats / np.maximum(np.diff(edges), 1)
     lower.stairs(shares, edges, fill=True, color=COLOURS["blue"], alpha=0.75)
@@ -111,29 +124,28 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     return [
         Mark(
             upper, (start + stop) / 2, group[-1].estimated_false_positive_rate,
-            f"operations {start + 1:,} to {stop:,}: {_probed(group)}"
+            f"operations {start + 1:,} to {stop:,}: {_probed(*probed)}"
             f"{rate_text(group[-1].estimated_false_positive_rate)} computed; "
             f"{rate_text(share)} repeats",
         )
-        for group, start, stop, share in zip(groups, edges, ends, shares, strict=False)
+        for group, start, stop, share, *probed in zip(
+            groups, edges[:-1], ends, shares, hits.tolist(), probes.tolist(), strict=True
+        )
     ]  # fmt: skip
 
 
-def _probed(group: list[Checkpoint]) -> str:
-    hits, probes = sum(point.probe_hits for point in group), sum(point.probes for point in group)
+def _probed(hits: int, probes: int) -> str:
     if not probes:
         return ""
     interval = interval_text(clopper_pearson(hits, probes))
     return f"{rate_text(hits / probes)} measured ({interval}), "
 
 
-def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
-    hits = np.array([sum(point.probe_hits for point in group) for group in groups])
-    probes = np.array([sum(point.probes for point in group) for group in groups])
+def _draw_probes(
+    axes: "Axes", middles: NDArray[np.float64], hits: NDArray[np.int64], probes: NDArray[np.int64]
+) -> None:
     if not probes.all():
         return
-    # A group is drawn over its range, which begins where the previous one ends.
-    middles = (np.concatenate([[0], ends[:-1]]) + ends) / 2
     some = hits > 0
     if some.any():
         label = "measured, fresh random keys"
@@ -159,16 +171,6 @@ def _draw_shares(
     errors = np.maximum(0, (shares - low, high - shares))
     looks |= {"fmt": ".", "color": COLOURS["blue"], "ecolor": COLOURS["band"], "elinewidth": 1.5}
     axes.errorbar(x, shares, errors, **looks)
-
-
-def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float) -> None:
-    top = max(predicted, float(estimated.max()))
-    usual = float(np.median(estimated))
-    if 0 < usual < top / 20:
-        axes.set_yscale("log")
-        axes.set_ylim(10 ** np.floor(np.log10(usual / 10)), 4 * top)
-    else:
-        axes.set_ylim(0, 1.35 * top)
 
 
 def _rates_title(figures: dict[str, Any]) -> str:
@@ -227,8 +229,10 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
 
 def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     spec: Any = result.asked
-    edges, counts = _trimmed(result)
-    # The bins differ in width.
+    filled = np.flatnonzero(result.distances.sum(axis=1))
+    # Up to the farthest repeat; above 0, for a log scale. The bins differ in width.
+    stop = int(filled[-1]) + 1 if len(filled) else 1
+    edges, counts = np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
     octaves = np.diff(np.log2(edges)) * max(1, result.operations)
     seen, all_ = counts[:, 1] / octaves, counts.sum(axis=1) / octaves
     upper.stairs(seen, edges, fill=True, color=COLOURS["blue"], alpha=0.85, label="seen")
@@ -245,7 +249,6 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
         axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
         axes.axvline(window, color=COLOURS["green"], linewidth=1.2)
-    filled = np.flatnonzero(counts.sum(axis=1))
     if len(filled):
         middles = np.sqrt(edges[filled] * edges[filled + 1].astype(float))
         _draw_shares(lower, middles, counts[filled, 1], counts[filled].sum(axis=1), markersize=5)
@@ -274,13 +277,6 @@ def _distance_mark(axes: "Axes", result: RunResult, at: int, unit: str) -> Mark:
     )  # fmt: skip
 
 
-def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return bin edges (above 0, for a log scale) and counts up to the farthest repeat."""
-    filled = np.flatnonzero(result.distances.sum(axis=1))
-    stop = int(filled[-1]) + 1 if len(filled) else 1
-    return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
-
-
 def _distances_title(result: RunResult) -> str:
     if not result.repeats:
         asked: Any = result.asked
@@ -306,3 +302,75 @@ def _thousands(value: float, _position: float | None = None) -> str:
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"
+
+
+@contextmanager
+def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[JudgedRecords], None]]:
+    if form == "parquet":
+        with _open_parquet(file) as sink:
+            yield sink
+        return
+    text = io.TextIOWrapper(file, "utf-8", errors="surrogateescape", newline="", write_through=True)
+    try:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        yield lambda verdicts: writer.writerows(_rows(verdicts))
+    finally:
+        text.detach()
+
+
+def _rows(verdicts: JudgedRecords) -> Iterator[tuple[Any, ...]]:
+    texts, times = zip(*verdicts.records, strict=True)
+    return zip(
+        range(verdicts.start, verdicts.start + len(texts)),
+        ["" if time is None else _time_text(time) for time in times],
+        texts,
+        verdicts.results.seen.astype(np.uint8).tolist(),
+        [CLASSES[kind] for kind in verdicts.truth.kind.tolist()],
+        [distance or "" for distance in verdicts.truth.distance.tolist()],
+        strict=True,
+    )
+
+
+def _time_text(time: int) -> str:
+    if not time % NANOSECONDS:
+        return str(time // NANOSECONDS)
+    seconds, rest = divmod(abs(time), NANOSECONDS)
+    return f"{'-' if time < 0 else ''}{seconds}" + f".{rest:09}".rstrip("0")
+
+
+@contextmanager
+def _open_parquet(file: BinaryIO) -> Iterator[Callable[[JudgedRecords], None]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.string(), pa.int64())
+    schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
+    waiting: list[Any] = []
+
+    def flush() -> None:
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+            waiting.clear()
+
+    def append(verdicts: JudgedRecords) -> None:
+        texts, times = zip(*verdicts.records, strict=True)
+        distance = verdicts.truth.distance
+        seconds = [None if time is None else time / NANOSECONDS for time in times]
+        # Parquet does not accept bytes that are not valid UTF-8.
+        octets = [text.encode("utf-8", "surrogateescape") for text in texts]
+        values = (
+            range(verdicts.start, verdicts.start + len(texts)),
+            pa.array(seconds, pa.float64()),
+            [text.decode("utf-8", "backslashreplace") for text in octets],
+            verdicts.results.seen,
+            [CLASSES[kind] for kind in verdicts.truth.kind],
+            pa.array(distance, mask=distance == 0),
+        )
+        waiting.append(pa.table(dict(zip(COLUMNS, values, strict=True)), schema))
+        if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
+            flush()
+
+    with pq.ParquetWriter(file, schema) as writer:
+        yield append
+        flush()

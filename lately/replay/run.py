@@ -1,27 +1,28 @@
-"""Replay a stream through the RTL, the golden model and the exact oracle."""
+"""Replay a stream through the RTL, the golden model and the exact oracle, and count results."""
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import DecisionTable, Operation, Results, from_spec
+from .. import __version__
+from ..golden import DecisionTable, FilterSpec, Operation, Results, from_spec
+from ..golden.durations import NANOSECONDS
 from ..golden.errors import SpecificationError
 from ..golden.hash.keys import random_keys
 from ..golden.hash.siphash import random_secret
+from ..golden.ring.rotation import STATUSES
 from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import unit_profile
-from .oracle import Oracle, Truth, indices
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
-from .stream_times import TickCounter, check_table, with_window
-from .traces import Record, Trace, TraceError
+from ..intervals import clopper_pearson
+from .oracle import FRESH, GUARANTEED, SLACK, Oracle, Truth, check_table, indices, with_window
+from .traces import Record, Rejects, TickCounter, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 PROBES = 2000  # number of fresh keys queried at each checkpoint
@@ -30,6 +31,263 @@ _TICKING_CHUNK = 1 << 10  # for ticks that take thousands of cycles between two 
 _SHORT = 1 << 20  # up to this many operations, an unoptimised model is fast enough
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
+PROBE_SEED = 20130101  # seed of the random keys for measuring the false-positive rate
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    operations: int
+    repeats: int
+    probes: int  # number of fresh keys queried here
+    probe_hits: int  # number of them that were reported
+    estimated_false_positive_rate: float  # computed from the bits set here
+    fill_ratios: NDArray[np.float64]  # per segment, youngest to oldest
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self) | {
+            "probe_false_positive_rate": _ratio(self.probe_hits, self.probes),
+            "probe_false_positive_interval": clopper_pearson(self.probe_hits, self.probes),
+            "fill_ratios": self.fill_ratios.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    index: int  # operation, counting from 0
+    text: str  # key as in the trace
+    key: int  # key as in the filter
+    rtl: bool
+    golden: bool
+
+
+# Fields of `lately.golden.Results` that are compared besides `seen`, by kind of filter.
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "ring": ("status",),
+    "dictionary": ("age", "status"),
+    "timing": ("age", "oldest"),
+}
+
+_NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
+
+
+@dataclass(kw_only=True)
+class RunResult:
+    spec: Specification
+    asked: Specification  # like `spec`, but with the window of the queries
+    source: dict[str, Any]  # name, format, key and compression of the trace
+    # Number of operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), (3, 2).
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
+    clock: TickCounter | None = None  # None if the window counts insertions
+    # Number of operations per status, shape (3,).
+    statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
+    min_covered: int = field(init=False)  # minimum of `lately.golden.Results.covered`
+    expired: int = 0  # number of keys with an expired cell
+    # Counters of the golden model at the end; a dictionary adds ``stash_peak``.
+    counters: dict[str, int] = field(default_factory=dict)
+    distance_edges: NDArray[np.int64] = field(init=False)
+    # Repeats at any distance, by bin of `distance_edges` and verdict, shape (bins, 2).
+    distances: NDArray[np.int64] = field(init=False)
+    checkpoints: list[Checkpoint] = field(default_factory=list)  # evenly spaced, and one at the end
+    repeats: int = 0  # queries for keys within the window (`oracle.Truth`) or the span
+    reported_repeats: int = 0  # number of them that were reported
+    distinct_keys: int = 0  # fewer than the distinct texts if keys collide
+    distinct_texts: int = 0  # distinct key texts in the trace
+    rejects: Rejects = field(default_factory=Rejects)  # lines without a valid record
+    # None without RTL. Memory is compared by bits in a ring, by cells in other filters.
+    cycles: int | None = None
+    mismatches: int | None = None
+    field_mismatches: int | None = None  # of the fields in `compared`
+    first_field_mismatch: int | None = None  # operation, counting from 0
+    memory_mismatches: int | None = None
+    first_mismatch: Mismatch | None = None
+    # Counters that differ: values in RTL and golden model.
+    counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0  # wall-clock time
+
+    def __post_init__(self) -> None:
+        self.distance_edges = distance_edges(self.asked)
+        spec: Any = self.spec
+        is_timed = spec.kind == "ring" and spec.timed
+        self.min_covered = spec.span + 1 if is_timed else spec.guaranteed_window
+        self.field_mismatches = self.mismatches
+        self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
+
+    @property
+    def operations(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        spec = self.spec
+        return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
+
+    @property
+    def decided(self) -> bool:
+        """Whether a threshold table decides which keys are self."""
+        return self.spec.classes is not None
+
+    @property
+    def predicted(self) -> float | None:
+        return None if self.decided else self.asked.mean_false_positive_rate
+
+    @property
+    def false_negatives(self) -> int:
+        return int(self.counts[GUARANTEED, 0])
+
+    def failures(self) -> list[str]:
+        failures = []
+        if self.first_mismatch is not None:
+            first = self.first_mismatch
+            failures.append(
+                f"RTL and golden model differ in {self.mismatches} verdicts; the first is at "
+                f"operation {first.index}, key {first.text!a} ({first.key:#x}): "
+                f"RTL {first.rtl}, golden {first.golden}"
+            )
+        if self.field_mismatches:
+            names = " and ".join(_NAMES[name] for name in self.compared)
+            failures.append(
+                f"RTL and golden model differ in the {names} of {self.field_mismatches} results; "
+                f"the first is at operation {self.first_field_mismatch}"
+            )
+        if self.memory_mismatches:
+            cells = f"{self.memory_mismatches} {self.spec.cell_name}s"
+            failures.append(f"RTL and golden model differ in {cells} of memory")
+        for name, (rtl, golden) in self.counter_mismatches.items():
+            failures.append(f"counter {name} is {rtl} in the RTL, but {golden} in the golden model")
+        if self.false_negatives and not self.decided:
+            keys = f"{self.false_negatives} keys within the guaranteed window"
+            failures.append(f"{keys} were not reported")
+        return failures
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "lately": __version__,
+            "engine": "golden" if self.mismatches is None else "rtl",
+            "source": self.source,
+            "spec": self.spec.to_dict(),
+            "query_window": None if self.asked == self.spec else self.asked.guaranteed_window,
+            **dict.fromkeys(("span", "dictionary", "timing")),
+            **self._kind_figures(),
+            "operations": self.operations,
+            "cycles": self.cycles,
+            "cycles_per_operation": self.cycles and _ratio(self.cycles, self.operations),
+            "shifts": self.counters.get("shifts", 0),
+            "mismatches": self.mismatches,
+            "memory_mismatches": self.memory_mismatches,
+            "seconds": self.seconds,
+            "operations_per_second": self.operations / self.seconds if self.seconds else None,
+            **self._verdict_figures(),
+            **self.probe_figures(),
+            "distinct_keys": self.distinct_keys,
+            "colliding_keys": self.distinct_texts - self.distinct_keys,
+            "malformed_lines": self.rejects.count,
+            "malformed_examples": [
+                {"line": line, "reason": reason} for line, reason in self.rejects.examples
+            ],
+            "first_mismatch": vars(self.first_mismatch) if self.first_mismatch else None,
+            "counter_mismatches": self.counter_mismatches,
+        }
+
+    def series(self) -> dict[str, Any]:
+        filled = np.flatnonzero(self.distances.sum(axis=1))
+        return {
+            "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
+            "distance_unit": "insertions" if self.clock is None else "ticks",
+            "distances": [
+                {
+                    "from": int(self.distance_edges[index]),
+                    "below": int(self.distance_edges[index + 1]),
+                    "not_seen": int(self.distances[index, 0]),
+                    "seen": int(self.distances[index, 1]),
+                }
+                for index in filled
+            ],
+        }
+
+    def _kind_figures(self) -> dict[str, Any]:
+        counters, kind = self.counters, self.spec.kind
+        figures: dict[str, Any] = {}
+        if (clock := self.clock) is not None:
+            span = cast(Any, self.asked).span
+            figures["span"] = {
+                "ticks": span,
+                "tick_seconds": clock.tick / NANOSECONDS,
+                # Every key younger than this is self.
+                "seconds": span * clock.tick / NANOSECONDS,
+                "late_times": clock.late,
+                "latest_seconds": clock.latest / NANOSECONDS,
+                "missing_times": clock.missing,
+            }
+        if clock is not None and kind == "ring":
+            names = [status.value for status in STATUSES]
+            figures["span"] |= {
+                "when_full": getattr(self.asked, "when_full", None),
+                "statuses": dict(zip(names, self.statuses.tolist(), strict=True)),
+                "status_mismatches": self.field_mismatches,
+                "least_covered_ticks": self.min_covered - 1,
+                "shortened": counters.get("shortened", 0),
+                "overfilled": counters.get("overfilled", 0),
+            }
+        elif kind == "dictionary":
+            figures[kind] = {
+                "lost": counters.get("lost", 0),
+                "least_guaranteed": self.min_covered,
+                "uncertain": int(self.statuses[1:].sum()),
+                "stash_peak": counters.get("stash_peak", 0),
+                "age_mismatches": self.field_mismatches,
+            }
+        if kind == "timing":
+            figures[kind] = {"expired": self.expired, "age_mismatches": self.field_mismatches}
+        return figures
+
+    def _verdict_figures(self) -> dict[str, Any]:
+        fresh, fresh_seen = self.counts[FRESH].sum(), self.counts[FRESH, 1]
+        slack, slack_seen = self.counts[SLACK].sum(), self.counts[SLACK, 1]
+        return {
+            "false_negatives": self.false_negatives,
+            "guaranteed_queries": int(self.counts[GUARANTEED].sum()),
+            "false_positives": int(fresh_seen), "fresh_queries": int(fresh),
+            "false_positive_rate": _ratio(fresh_seen, fresh),
+            "false_positive_interval": clopper_pearson(fresh_seen, fresh),
+            "predicted_false_positive_rate": self.predicted, "stale_positives": int(slack_seen),
+            "stale_queries": int(slack), "stale_positive_rate": _ratio(slack_seen, slack),
+            "stale_positive_interval": clopper_pearson(slack_seen, slack), "repeats": self.repeats,
+            "repeats_found": self.reported_repeats,
+        }  # fmt: skip
+
+    def probe_figures(self) -> dict[str, Any]:
+        probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
+        hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
+        estimates = [point.estimated_false_positive_rate for point in self.checkpoints]
+        return {
+            "estimated_false_positive_rate": float(np.mean(estimates)) if estimates else None,
+            "probes": probes,
+            "probe_seed": PROBE_SEED,
+            "probe_false_positives": hits,
+            "probe_false_positive_rate": _ratio(hits, probes),
+            "probe_false_positive_interval": clopper_pearson(hits, probes),
+        }
+
+
+def distance_edges(spec: Specification) -> NDArray[np.int64]:
+    """Return distance bin edges: four per octave, and the ends of window and slack, or of span."""
+    regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
+    window = spec.guaranteed_window
+    if spec.kind == "ring" and spec.timed:
+        last = [cast(FilterSpec, spec).span]
+    else:
+        last = [window, window + spec.slack]
+    ends = np.array(last) + 1
+    # A regular edge close to one of these would create a very narrow bin.
+    far = np.abs(np.log2(regular[:, None] / ends)).min(axis=1) > 1 / 8
+    far[0] = True
+    return np.unique(
+        np.concatenate([[0] if spec.timed else [], regular[far], ends]).astype(np.int64)
+    )
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return float(part / whole) if whole else None
 
 
 Engine = Callable[[Any], AbstractContextManager[Any]]  # opens the unit for a specification
@@ -126,8 +384,8 @@ class _Replay:
         self._texts = np.empty(0, np.int64)
         self.done = 0
         self.result = RunResult(
-            spec=spec, asked=asked, engine="golden" if unit is None else "rtl", clock=clock,
-            mismatches=None if unit is None else 0,
+            spec=spec, asked=asked, clock=clock, mismatches=None if unit is None else 0,
+            rejects=trace.rejects,
             source={name: getattr(trace, name) for name in ("name", "format", "compression")}
             | {"key": list(trace.key), "time": trace.time},
         )  # fmt: skip
@@ -173,33 +431,41 @@ class _Replay:
         golden = self._ask(self._golden, keys, times)
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
-        self.result.reported.note(golden)
+        result = self.result
+        result.statuses += np.bincount(golden.status, minlength=len(STATUSES))
+        result.min_covered = min(result.min_covered, int(golden.covered.min()))
+        if result.spec.kind == "timing":
+            result.expired += int((golden.age > result.spec.window_blocks).sum())
         answers = golden if rtl is None else rtl
-        covered = golden.covered if self.result.spec.kind == "dictionary" else None
+        covered = golden.covered if result.spec.kind == "dictionary" else None
         truth = self._oracle.check_and_insert(keys, times, covered)
         self._count(truth, answers.seen)
         if self._sink is not None:
             self._sink(JudgedRecords(self.done, records, answers, truth))
         self.done += len(records)
         if self.done == self._course.due:
-            self._course.mark(self.done, self.result.repeats)
+            self._course.mark(self.done, result.repeats)
 
     def _compare(
         self, records: Sequence[Record], keys: NDArray[np.uint64], rtl: Results, golden: Results
     ) -> None:
-        differing = np.flatnonzero(rtl.seen != golden.seen)
-        self.result.mismatches = (self.result.mismatches or 0) + len(differing)
-        if len(differing) and self.result.first_mismatch is None:
+        result, differing = self.result, np.flatnonzero(rtl.seen != golden.seen)
+        result.mismatches = (result.mismatches or 0) + len(differing)
+        if len(differing) and result.first_mismatch is None:
             at = int(differing[0])
             words = np.atleast_1d(keys[at])
-            self.result.first_mismatch = Mismatch(
+            result.first_mismatch = Mismatch(
                 index=self.done + at,
                 text=records[at][0],
                 key=sum(int(word) << 64 * number for number, word in enumerate(words)),
                 rtl=bool(rtl.seen[at]),
                 golden=bool(golden.seen[at]),
             )
-        self.result.reported.compare(self.done, rtl, golden)
+        differ = [getattr(rtl, name) != getattr(golden, name) for name in result.compared]
+        others = np.flatnonzero(np.any(differ, axis=0)) if differ else np.empty(0, np.intp)
+        result.field_mismatches = (result.field_mismatches or 0) + len(others)
+        if len(others) and result.first_field_mismatch is None:
+            result.first_field_mismatch = self.done + int(others[0])
 
     def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
         result = self.result
@@ -226,11 +492,8 @@ class _Replay:
         result = self.so_far(seconds)
         counters = self._golden.counters
         result.counters = {**counters, "stash_peak": getattr(self._golden, "stash_peak", 0)}
-        result.shifts = counters.get("shifts", 0)
         result.distinct_keys = self._oracle.distinct_keys
         result.distinct_texts = max(len(self._texts), result.distinct_keys)
-        result.malformed_lines = self._trace.rejects.count
-        result.malformed_examples = self._trace.rejects.examples
         if self._unit is not None:
             result.cycles = self._unit.cycles
             counted = self._unit.statistics
@@ -283,15 +546,14 @@ def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
     return min(expected, limit or math.inf) <= _SHORT
 
 
-@contextmanager
-def _open_unit(engine: str | Engine, spec: Specification, *, short: bool) -> Iterator[Any]:
+def _open_unit(
+    engine: str | Engine, spec: Specification, *, short: bool
+) -> AbstractContextManager[Any]:
     if engine == "golden":
-        yield None
-        return
+        return nullcontext()
     if engine == "rtl":
         # Only the hardware engine needs Amaranth and the simulator.
         from ..sim import compiled_unit
 
-        engine = cast(Engine, partial(compiled_unit, optimisation=0 if short else 3))
-    with cast(Engine, engine)(spec) as unit:
-        yield unit
+        return compiled_unit(spec, optimisation=0 if short else 3)
+    return cast(Engine, engine)(spec)

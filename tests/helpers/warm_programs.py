@@ -23,7 +23,7 @@ from importlib import import_module
 from subprocess import DEVNULL, PIPE
 
 WARM = (
-    "jinja2", "lately.boards.flow.devices", "lately.dedup.copy_report", "lately.dedup.writers",
+    "jinja2", "lately.boards.flow.devices", "lately.dedup.copy_report",
     "lately.golden.spec.presets", "lately.lines.uniq", "lately.planner.plans",
     "lately.replay.drawing", "lately.replay.report", "lately.replay.run", "numpy.ma",
     "numpy.polynomial", "numpy.random", "rich.progress",

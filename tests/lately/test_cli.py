@@ -20,7 +20,7 @@ from warm_programs import Program
 
 from lately.cli import app as cli
 from lately.cli import options, run_commands
-from lately.cli.watch import sparkline
+from lately.cli.progress import sparkline
 from lately.golden import SpecificationError, compilation, from_spec, preset
 from lately.golden.spec.ring import WHEN_FULL
 from lately.replay.oracle import FRESH, Oracle

@@ -13,8 +13,7 @@ from capture_files import interface, option, packet, pcap, section
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
-from lately.captures.made_packets import MadePackets
-from lately.captures.two_taps import Taps, tap
+from lately.captures.two_taps import MadePackets, Taps, tap
 from lately.cli.app import main
 from lately.dedup import copy_report
 from lately.dedup.copy_report import BINS, EDGES, TIMES, CopyReport

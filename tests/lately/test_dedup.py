@@ -25,13 +25,19 @@ from protocol_frames import PROTOCOLS, frame, timed_capture
 
 from lately.captures.capture_files import CaptureFiles
 from lately.captures.capture_reader import CaptureReader
-from lately.captures.made_packets import MadePackets
-from lately.captures.two_taps import Taps, tap
-from lately.cli.interrupts import interruptible
-from lately.dedup.deduplicate import ENGINES, MAX_ELAPSED, Deduplication, PacketClock, deduplicate
-from lately.dedup.packet_oracle import PacketOracle
+from lately.captures.two_taps import MadePackets, Taps, tap
+from lately.cli.reporting import interruptible
+from lately.dedup.deduplicate import (
+    ENGINES,
+    MAX_ELAPSED,
+    CaptureWriter,
+    Deduplication,
+    Marks,
+    PacketClock,
+    PacketOracle,
+    deduplicate,
+)
 from lately.dedup.window import MAX_SPAN, SLACK, dedup_spec
-from lately.dedup.writers import CaptureWriter, Marks
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
 from lately.golden.packets.packet_layers import Reach

@@ -411,7 +411,7 @@ def test_an_error_in_a_thread_ends_the_run(tmp_path, packets, monkeypatch):
     def fail(writer, judged):
         raise OSError(28, "No space left on device", "out")
 
-    monkeypatch.setattr("lately.dedup.writers.CaptureWriter.__call__", fail)
+    monkeypatch.setattr("lately.dedup.deduplicate.CaptureWriter.__call__", fail)
     message = dedup(*rotated(tmp_path, packets), tmp_path / "out", "--jobs", 2, code=2)
     assert message == "lately: error: out: No space left on device\n"
     assert not (tmp_path / "out").exists()

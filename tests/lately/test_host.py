@@ -24,7 +24,7 @@ from hypothesis import settings
 from lately.boards.link import layout, link
 from lately.boards.link.link import FilterLink
 from lately.cli import app as cli
-from lately.cli import board_stream, host_commands
+from lately.cli import host_commands
 from lately.golden import Operation, RekeyError, SpecificationError, from_spec, preset
 from lately.hdl.registers import ADDRESSES
 from lately.host import Board
@@ -567,7 +567,7 @@ def test_no_such_port():
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     SPEC.to_toml(tmp_path / "spec.toml")
-    monkeypatch.setattr(board_stream, "CHUNK", 200)
+    monkeypatch.setattr(host_commands, "CHUNK", 200)
     (tmp_path / "secret").write_text(f"{SECRET:032x}\n")
     rng = random.Random(SEED)
     (tmp_path / "keys").write_text("".join(f"{rng.randrange(40)}\n" for _ in range(600)))

@@ -11,7 +11,7 @@ import pytest
 from board_commands import lately as command
 
 from lately.boards.link import layout
-from lately.cli import board_stream
+from lately.cli import host_commands
 from lately.golden import (
     DecisionTable,
     FilterSpec,
@@ -247,7 +247,7 @@ def test_commands(host, spec, lately):
 
 @pytest.mark.slow
 def test_stream_is_checked(host, spec, lately, tmp_path, monkeypatch):
-    monkeypatch.setattr(board_stream, "CHUNK", 100)
+    monkeypatch.setattr(host_commands, "CHUNK", 100)
     longest = host.longest
     host.close()
     keys = np.random.default_rng(SEED).integers(0, 60, 300)

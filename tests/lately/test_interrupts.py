@@ -15,7 +15,7 @@ from command_runs import lately
 from lately.captures.capture_reader import CaptureReader
 from lately.cli import run_commands
 from lately.cli.app import main
-from lately.cli.interrupts import handled_by, interruptible
+from lately.cli.reporting import handled_by, interruptible
 from lately.golden import files
 from lately.sim import toolchain
 from lately.sim.proofs import catalogue

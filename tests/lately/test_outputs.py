@@ -21,9 +21,9 @@ from command_runs import lately
 from special_files import character_device, fifo
 from warm_programs import Program
 
-from lately.cli import outputs
+from lately.cli import options as outputs
 from lately.cli.app import main
-from lately.cli.outputs import InputFile, OutputFile, OutputFolder
+from lately.cli.options import InputFile, OutputFile, OutputFolder
 from lately.golden.compilation import VARIABLE
 from lately.stream_files import open_stream
 
