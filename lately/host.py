@@ -170,7 +170,12 @@ class Board(UartBone):
             if progress is not None:
                 progress(len(answer))
         results = layout.unpack_results(spec, np.concatenate(answers))
-        return results._replace(time=self._times(results.time)) if spec.timed else results
+        if spec.timed and len(words):
+            # The board sends the low bits of times.
+            steps = np.diff(results.time, prepend=self._time) % (1 << layout.TIME_BITS)
+            results = results._replace(time=self._time + np.cumsum(steps))
+            self._time = int(results.time[-1])
+        return results
 
     def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
         # The words of the next block are sent while results arrive, but its trailer is sent only
@@ -229,13 +234,6 @@ class Board(UartBone):
         if len(longer := checked[checked > longest]):
             raise ValueError(f"{name}: must be at most {longest} for this board, not {longer[0]}")
         return checked
-
-    def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Extend `stamps`, the low bits of times, to full times."""
-        steps = np.diff(stamps, prepend=self._time) % (1 << layout.TIME_BITS)
-        times = self._time + np.cumsum(steps)
-        self._time = int(times[-1]) if len(times) else self._time
-        return times
 
     def insert(self, keys: ArrayLike) -> None:
         """Insert `keys`, of shape (n,), in order. Raises the same errors as `perform`."""

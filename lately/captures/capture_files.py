@@ -68,29 +68,23 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return None if share is None else (self._number + share) / len(self._paths)
 
     def read(self) -> Packets | None:
-        while self._reader is not None:
+        while (reader := self._reader) is not None:
             try:
-                packets = self._reader.read()
+                if (packets := reader.read()) is not None:
+                    return self._number_packets(packets)
             except TraceError as error:
                 self.damages.append(str(error))
-                packets = None
-            if packets is not None:
-                return self._number_packets(packets)
-            self._open_next(self._reader)
+            self.missing += reader.missing
+            self.truncated |= reader.truncated
+            reader.close()
+            self._reader = None
+            while self._reader is None and (number := next(self._numbers, None)) is not None:
+                self._number, self._new = number, True
+                try:
+                    self._reader = self._open(number)
+                except (OSError, TraceError) as error:
+                    self.damages.append(str(error))
         return None
-
-    def _open_next(self, reader: CaptureReader) -> None:
-        self.missing += reader.missing
-        self.truncated |= reader.truncated
-        reader.close()
-        self._reader = None
-        for number in self._numbers:
-            self._number, self._new = number, True
-            try:
-                self._reader = self._open(number)
-                return
-            except (OSError, TraceError) as error:
-                self.damages.append(str(error))
 
     def _open(self, number: int) -> CaptureReader:
         return CaptureReader(self._pipes.pop(number, self._paths[number]))

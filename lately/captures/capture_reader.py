@@ -142,13 +142,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def __init__(self, path: str | os.PathLike[str] | StreamFile) -> None:
         self._stream = path if isinstance(path, StreamFile) else open_stream(path)
-        try:
-            self._begin()
-        except BaseException:
-            self._stream.close()
-            raise
-
-    def _begin(self) -> None:
         self.name, self.compression = self._stream.name, self._stream.compression
         self.packets = 0  # number of packets read so far
         self.missing = 0  # bytes of an incomplete last record, once it has been read
@@ -163,15 +156,17 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
         self._other = np.empty(0, np.uint8)
         self._buffer = np.zeros(BUFFER, np.uint8)
-        self._fill()
-        head = self._buffer[: min(self._end, PCAP_HEADER)].tobytes()
-        if not is_capture(head):
-            if self._failure is not None:
-                raise self._failure
-            raise not_capture(self._stream, head)
-        self.format = "pcapng" if head[:4] == PCAPNG_MAGIC else "pcap"
-        if self.format == "pcap":
-            self._read_header()
+        try:
+            self._fill()
+            head = self._buffer[: min(self._end, PCAP_HEADER)].tobytes()
+            if not is_capture(head):
+                raise self._failure or not_capture(self._stream, head)
+            self.format = "pcapng" if head[:4] == PCAPNG_MAGIC else "pcap"
+            if self.format == "pcap":
+                self._read_header()
+        except BaseException:
+            self._stream.close()
+            raise
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -234,10 +229,18 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
             room *= 2
         began = self._end
+        # If a longer read failed, the data already buffered would be lost.
+        size = room if self.compression == "none" else BUFFERED
         try:
             with whole(self.name, self.compression):
                 while self._end < room:
-                    got = self._read_into(self._buffer[self._end : room])
+                    part = self._buffer[self._end : min(room, self._end + size)]
+                    try:
+                        got = self._stream.data.readinto1(part.data)
+                    except EOFError:
+                        if not self._passed + self._end:
+                            raise
+                        self.truncated, got = True, 0
                     self._end += got
                     # Do not hold back data from a pipe for more data that may never arrive.
                     if not got or self._stream.size is None:
@@ -245,17 +248,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         except TraceError as error:
             self._failure = error
         return self._end > began
-
-    def _read_into(self, part: NDArray[np.uint8]) -> int:
-        # If a longer read failed, the data already buffered would be lost.
-        size = len(part) if self.compression == "none" else BUFFERED
-        try:
-            return self._stream.data.readinto1(part[:size].data)
-        except EOFError:
-            if not self._passed + self._end:
-                raise
-            self.truncated = True
-            return 0
 
     def _scan(self) -> tuple[int, int]:
         section = self._section

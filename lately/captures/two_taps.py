@@ -305,9 +305,6 @@ class _Course:
         self._output.write(_records(self._buffer, copies, self._taps).data)
         numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
         self._waiting = np.delete(self._waiting, due, axis=1)
-        self._note_truth(numbers, taps)
-
-    def _note_truth(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
         if self._truth is None:
             return
         both = np.concatenate([self._seen, numbers])

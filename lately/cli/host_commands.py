@@ -116,7 +116,7 @@ _query_class = options.count_option(
 
 
 def _window(board: "Board", window: str | None, query_class: int | None) -> int | None:
-    from ..replay.stream_times import query_window
+    from ..replay.oracle import query_window
 
     has_classes = board.spec.classes is not None
     if (window if has_classes else query_class) is not None:
@@ -368,7 +368,7 @@ def _prepare(
 ) -> "Filter | None":  # fmt: skip
     """Prepare the board for a stream; with `verify`, return a golden model in the same state."""
     from ..golden import from_spec
-    from ..replay.stream_times import check_table
+    from ..replay.oracle import check_table
 
     spec = board.spec
     if verify and skip and spec.timed:

@@ -106,14 +106,14 @@ def run(
 
     chosen, unit = choice(**request)
     from ..golden import DecisionTable
-    from ..replay import stream_times
+    from ..replay import oracle
     from ..replay.report import class_rows
     from ..replay.run import RunOptions
     from ..replay.traces import open_trace
 
     asked = None
     if query_window is not None:
-        asked = stream_times.query_window(chosen, query_window, unit)
+        asked = oracle.query_window(chosen, query_window, unit)
     secret = None if secret_file is None else options.read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, format=format, key=key, time=time) as records:

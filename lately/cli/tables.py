@@ -146,21 +146,18 @@ def _printable(text: str) -> str:
 def _environment() -> Any:
     import jinja2
 
-    from ..replay.formatting import count_text, interval_text, rate_text, seconds_text
+    from ..replay.formatting import FILTERS, count_text
 
     environment = jinja2.Environment()
+    environment.filters |= FILTERS | _FILTERS
     environment.filters |= {
-        "count": count_text,
         "count_if_any": lambda value: "" if value is None else count_text(value),
-        "rate": rate_text,
-        "interval": interval_text,
-        "time": seconds_text,
         "fixed": lambda value, digits: f"{value:,.{digits}f}",
         "versions": lambda tools: ", ".join(f"{tool} {v}" for tool, v in tools.items()),
         "ascii": lambda text: ascii(text)[1:-1],
         # More digits if two decimals would both be zero.
         "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",
-    } | _FILTERS
+    }
     return environment
 
 

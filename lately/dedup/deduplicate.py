@@ -140,8 +140,7 @@ class Judged(NamedTuple):
     dropped: NDArray[np.bool_]  # shape (n,)
 
     def part(self, which: slice) -> "Judged":
-        values, versions, faults = self.digests
-        digests = Digests(values[which], versions[which], faults[which])
+        digests = Digests(*(column[which] for column in self.digests))
         packets = self.packets.part(which)
         start = self.start + (which.start or 0)
         return Judged(start, packets, digests, self.elapsed[which], self.dropped[which])
@@ -318,12 +317,6 @@ class _Progress:
     def take(
         self, packets: Packets, digests: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
-        judged = self.judge(packets, digests)
-        for output in outputs:
-            output(judged)
-        self.count(judged)
-
-    def judge(self, packets: Packets, digests: Digests) -> Judged:
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
@@ -351,7 +344,10 @@ class _Progress:
             keys, numbers = self._keys(packets, other.values, secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(keys, elapsed, ticks, seen, rate, numbers)
-        return Judged(self.result.packets, packets, digests, elapsed, seen)
+        judged = Judged(self.result.packets, packets, digests, elapsed, seen)
+        for output in outputs:
+            output(judged)
+        self._count(judged)
 
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
@@ -368,7 +364,7 @@ class _Progress:
             differing = find(rule.differing)
         return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), differing
 
-    def count(self, judged: Judged) -> None:
+    def _count(self, judged: Judged) -> None:
         packets, digests, result = judged.packets, judged.digests, self.result
         sizes = (packets.table[loops.STOP] - packets.table[loops.START])[judged.dropped]
         result.packets += len(packets)

@@ -36,6 +36,9 @@ def held(spec: Specification) -> str:
     return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 
+FILTERS = {"count": count_text, "rate": rate_text, "interval": interval_text, "time": seconds_text}
+
+
 def render(template: str, **values: Any) -> str:
     import jinja2
 
@@ -43,6 +46,5 @@ def render(template: str, **values: Any) -> str:
         loader=jinja2.FileSystemLoader(_FOLDERS), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
-    environment.filters |= {"time": seconds_text, "held": held}
+    environment.filters |= FILTERS | {"held": held}
     return environment.get_template(template).render(values)

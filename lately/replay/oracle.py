@@ -1,15 +1,17 @@
-"""Exact membership in a sliding window: the reference for a filter's answers."""
+"""Exact membership in a sliding window: the reference for a filter's answers; query windows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden import DecisionTable, SpecificationError
+from ..golden.durations import span_ticks, time_seconds, whole_nanoseconds
 from ..golden.hash.keys import sortable
 from ..golden.operations import Operation
 from ..golden.ring.rotation import RotationPolicy, RotationState
-from ..golden.spec.base import Specification
+from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 
 # Classes of queries: the key must be reported, may have left a trace, or left no trace.
@@ -182,3 +184,49 @@ def indices(
     new = index == len(known)
     new[~new] = known[index[~new]] != values[~new]
     return index, new
+
+
+def with_window(spec: Specification, window: int | None) -> Specification:
+    """Return the specification with a different query window, in insertions or ticks."""
+    if window is None:
+        return spec
+    name = "query_window"
+    if spec.classes is not None:
+        raise SpecificationError(f"{name}: queries of this filter have a class, not a window")
+    limit = spec.guaranteed_window
+    require(
+        1 <= window <= limit,
+        name,
+        f"must be between 1 and {limit}, the window of the filter",
+        window,
+    )
+    if spec.query_field:
+        field: dict[str, Any] = {"span" if spec.timed else "window": window}
+        return replace(spec, **field)
+    raise SpecificationError(f"{name}: family {spec.family} has a fixed window")
+
+
+def query_window(spec: Specification, text: str, tick: int | None) -> int:
+    """Parse a query window such as '500' or, for a filter with ticks, '6h'."""
+    if tick is not None:
+        name = "query_window"
+        ticks = span_ticks(whole_nanoseconds(name, time_seconds(text, name)), tick)
+        each = spec.block_units
+        return -(-ticks // each) * each
+    digits = text.isascii() and text.isdigit() and len(text) < 19
+    require(digits, "query_window", "must be a number of insertions", text)
+    return int(text)
+
+
+def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
+    classes = spec.classes
+    if classes is None:
+        if table is not None:
+            raise SpecificationError("table: the filter has no classes")
+        return
+    if table is None:
+        raise SpecificationError(f"the filter has {classes} classes and needs a table")
+    # Only the table knows the number of insertions per tick.
+    block = None if spec.timed else spec.block_units
+    table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape, block=block)
+    require(0 <= query_class < classes, "query_class", f"must be below {classes}", query_class)

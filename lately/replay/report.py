@@ -18,7 +18,7 @@ from ..intervals import clopper_pearson
 from .drawing import COLOURS, Mark, blank_figure, legend, page_drawing, style
 from .formatting import held, interval_text, rate_text, render, seconds_text
 from .oracle import CLASSES
-from .run import Checkpoint, JudgedRecords, RunResult
+from .run import JudgedRecords, RunResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,9 +32,15 @@ _GROUP_ROWS = 1 << 16  # minimum rows per Parquet row group; small groups are sl
 
 
 def html(result: RunResult) -> str:
+    fills = f"Fill ratios per {result.spec.part_name}"
+    plots = [
+        (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
+        (page_drawing(3.6, partial(_draw_fills, result=result)), fills),
+        (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
+    ]
     return render(
         "report.html", figures=result.figures(), spec=result.spec, classes=class_rows(result),
-        failures=result.failures(), plots=drawings(result),
+        failures=result.failures(), plots=plots,
     )  # fmt: skip
 
 
@@ -84,15 +90,6 @@ def picture(
             file.write(drawn.getvalue())
 
 
-def drawings(result: RunResult) -> list[tuple[str, str]]:
-    fills = f"Fill ratios per {result.spec.part_name}"
-    return [
-        (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
-        (page_drawing(3.6, partial(_draw_fills, result=result)), fills),
-        (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
-    ]
-
-
 def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     figures = result.figures()
     points = result.checkpoints
@@ -101,17 +98,24 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     ends = np.array([group[-1].operations for group in groups])
     predicted = figures["predicted_false_positive_rate"]
     estimated = np.array([point.estimated_false_positive_rate for point in points])
-    _draw_probes(upper, groups, ends)
+    hits = np.array([sum(point.probe_hits for point in group) for group in groups])
+    probes = np.array([sum(point.probes for point in group) for group in groups])
+    # A group is drawn over its range, which begins where the previous one ends.
+    edges = np.concatenate([[0], ends])
+    _draw_probes(upper, (edges[:-1] + ends) / 2, hits, probes)
     label = f"computed from the {held(result.spec)}"
     operations = [point.operations for point in points]
     upper.plot(operations, estimated, color=COLOURS["orange"], label=label)
     if predicted is not None:
         looks: dict[str, Any] = {"color": COLOURS["muted"], "linestyle": (0, (5, 3))}
         upper.axhline(predicted, label="predicted, distinct keys", **looks)
-    _scale_rates(upper, estimated, predicted or 0.0)
+    top, usual = max(predicted or 0.0, float(estimated.max())), float(np.median(estimated))
+    if 0 < usual < top / 20:
+        upper.set(yscale="log", ylim=(10 ** np.floor(np.log10(usual / 10)), 4 * top))
+    else:
+        upper.set(ylim=(0, 1.35 * top))
     upper.set(ylabel="false-positive rate", title=_rates_title(figures))
     legend(upper)
-    edges = np.concatenate([[0], ends])
     repeats = np.diff([0] + [group[-1].repeats for group in groups])
     shares = repeats / np.maximum(np.diff(edges), 1)
     lower.stairs(shares, edges, fill=True, color=COLOURS["blue"], alpha=0.75)
@@ -120,29 +124,28 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     return [
         Mark(
             upper, (start + stop) / 2, group[-1].estimated_false_positive_rate,
-            f"operations {start + 1:,} to {stop:,}: {_probed(group)}"
+            f"operations {start + 1:,} to {stop:,}: {_probed(*probed)}"
             f"{rate_text(group[-1].estimated_false_positive_rate)} computed; "
             f"{rate_text(share)} repeats",
         )
-        for group, start, stop, share in zip(groups, edges, ends, shares, strict=False)
+        for group, start, stop, share, *probed in zip(
+            groups, edges[:-1], ends, shares, hits.tolist(), probes.tolist(), strict=True
+        )
     ]  # fmt: skip
 
 
-def _probed(group: list[Checkpoint]) -> str:
-    hits, probes = sum(point.probe_hits for point in group), sum(point.probes for point in group)
+def _probed(hits: int, probes: int) -> str:
     if not probes:
         return ""
     interval = interval_text(clopper_pearson(hits, probes))
     return f"{rate_text(hits / probes)} measured ({interval}), "
 
 
-def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
-    hits = np.array([sum(point.probe_hits for point in group) for group in groups])
-    probes = np.array([sum(point.probes for point in group) for group in groups])
+def _draw_probes(
+    axes: "Axes", middles: NDArray[np.float64], hits: NDArray[np.int64], probes: NDArray[np.int64]
+) -> None:
     if not probes.all():
         return
-    # A group is drawn over its range, which begins where the previous one ends.
-    middles = (np.concatenate([[0], ends[:-1]]) + ends) / 2
     some = hits > 0
     if some.any():
         label = "measured, fresh random keys"
@@ -168,16 +171,6 @@ def _draw_shares(
     errors = np.maximum(0, (shares - low, high - shares))
     looks |= {"fmt": ".", "color": COLOURS["blue"], "ecolor": COLOURS["band"], "elinewidth": 1.5}
     axes.errorbar(x, shares, errors, **looks)
-
-
-def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float) -> None:
-    top = max(predicted, float(estimated.max()))
-    usual = float(np.median(estimated))
-    if 0 < usual < top / 20:
-        axes.set_yscale("log")
-        axes.set_ylim(10 ** np.floor(np.log10(usual / 10)), 4 * top)
-    else:
-        axes.set_ylim(0, 1.35 * top)
 
 
 def _rates_title(figures: dict[str, Any]) -> str:
@@ -236,8 +229,10 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
 
 def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     spec: Any = result.asked
-    edges, counts = _trimmed(result)
-    # The bins differ in width.
+    filled = np.flatnonzero(result.distances.sum(axis=1))
+    # Up to the farthest repeat; above 0, for a log scale. The bins differ in width.
+    stop = int(filled[-1]) + 1 if len(filled) else 1
+    edges, counts = np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
     octaves = np.diff(np.log2(edges)) * max(1, result.operations)
     seen, all_ = counts[:, 1] / octaves, counts.sum(axis=1) / octaves
     upper.stairs(seen, edges, fill=True, color=COLOURS["blue"], alpha=0.85, label="seen")
@@ -254,7 +249,6 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
         axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
         axes.axvline(window, color=COLOURS["green"], linewidth=1.2)
-    filled = np.flatnonzero(counts.sum(axis=1))
     if len(filled):
         middles = np.sqrt(edges[filled] * edges[filled + 1].astype(float))
         _draw_shares(lower, middles, counts[filled, 1], counts[filled].sum(axis=1), markersize=5)
@@ -281,13 +275,6 @@ def _distance_mark(axes: "Axes", result: RunResult, at: int, unit: str) -> Mark:
         f"{distance} {unit} since the key was last inserted: {seen:,} of {every:,} seen "
         f"({rate_text(seen / every)}; {interval_text(clopper_pearson(seen, every))})",
     )  # fmt: skip
-
-
-def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return bin edges (above 0, for a log scale) and counts up to the farthest repeat."""
-    filled = np.flatnonzero(result.distances.sum(axis=1))
-    stop = int(filled[-1]) + 1 if len(filled) else 1
-    return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
 
 
 def _distances_title(result: RunResult) -> str:

@@ -21,9 +21,8 @@ from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import unit_profile
 from ..intervals import clopper_pearson
-from .oracle import FRESH, GUARANTEED, SLACK, Oracle, Truth, indices
-from .stream_times import TickCounter, check_table, with_window
-from .traces import Record, Rejects, Trace, TraceError
+from .oracle import FRESH, GUARANTEED, SLACK, Oracle, Truth, check_table, indices, with_window
+from .traces import Record, Rejects, TickCounter, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 PROBES = 2000  # number of fresh keys queried at each checkpoint
@@ -432,16 +431,20 @@ class _Replay:
         golden = self._ask(self._golden, keys, times)
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
-        self._note(golden)
+        result = self.result
+        result.statuses += np.bincount(golden.status, minlength=len(STATUSES))
+        result.min_covered = min(result.min_covered, int(golden.covered.min()))
+        if result.spec.kind == "timing":
+            result.expired += int((golden.age > result.spec.window_blocks).sum())
         answers = golden if rtl is None else rtl
-        covered = golden.covered if self.result.spec.kind == "dictionary" else None
+        covered = golden.covered if result.spec.kind == "dictionary" else None
         truth = self._oracle.check_and_insert(keys, times, covered)
         self._count(truth, answers.seen)
         if self._sink is not None:
             self._sink(JudgedRecords(self.done, records, answers, truth))
         self.done += len(records)
         if self.done == self._course.due:
-            self._course.mark(self.done, self.result.repeats)
+            self._course.mark(self.done, result.repeats)
 
     def _compare(
         self, records: Sequence[Record], keys: NDArray[np.uint64], rtl: Results, golden: Results
@@ -463,13 +466,6 @@ class _Replay:
         result.field_mismatches = (result.field_mismatches or 0) + len(others)
         if len(others) and result.first_field_mismatch is None:
             result.first_field_mismatch = self.done + int(others[0])
-
-    def _note(self, golden: Results) -> None:
-        result = self.result
-        result.statuses += np.bincount(golden.status, minlength=len(STATUSES))
-        result.min_covered = min(result.min_covered, int(golden.covered.min()))
-        if result.spec.kind == "timing":
-            result.expired += int((golden.age > result.spec.window_blocks).sum())
 
     def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
         result = self.result

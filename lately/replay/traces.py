@@ -1,11 +1,11 @@
-"""Read streams of text keys from access logs, CSV, lines and captures, plain or compressed."""
+"""Read streams of text keys from access logs, CSV, lines and captures; count their time."""
 
 import csv
 import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,8 +13,10 @@ from decimal import Decimal, DecimalException
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
+
 from ..golden.durations import NANOSECONDS
-from ..golden.times import instant
+from ..golden.times import TIME_LIMIT, Times, instant
 from ..stream_files import COMPRESSIONS, StreamFile, TraceError, is_capture, open_stream, whole
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
@@ -71,6 +73,41 @@ class Rejects:
         self.count += lines
         if len(self.examples) < _EXAMPLES:
             self.examples.append((line, reason))
+
+
+class TickCounter:
+    """Converts the times of a stream to ticks since the first time; ticks never decrease."""
+
+    def __init__(self, tick: int) -> None:
+        # Operations with a time before the latest, and without a time; maximum lateness in ns.
+        self.late = self.missing = self.latest = 0
+        self.tick = tick  # nanoseconds per tick, at least 1
+        self._first: int | None = None
+        self._reached = 0
+
+    @property
+    def begun(self) -> bool:
+        return self._first is not None
+
+    def ticks(self, times: Iterable[int | None]) -> Times:
+        given = [*times]
+        known = np.array([time is not None for time in given], np.bool_)
+        # Python integers, because times may be arbitrarily large.
+        values = np.array([0 if time is None else time for time in given], object)
+        self.missing += int(len(known) - known.sum())
+        if self._first is None and known.any():
+            self._first = self._reached = int(values[known.argmax()])
+        reached = np.array([self._reached], object)
+        present = np.where(known, values, reached)
+        course = np.maximum.accumulate(np.concatenate([reached, present]))
+        late = (course[1:] - present)[known & (course[1:] > present)]
+        self.late += len(late)
+        self.latest = max(self.latest, int(late.max(initial=0)))
+        self._reached = int(course[-1])
+        ticks = (course[1:] - (self._first or 0)) // self.tick
+        if len(ticks) and ticks[-1] >= TIME_LIMIT:
+            raise TraceError(f"time: must be below 2**62 ticks, not {ticks[-1]}")
+        return ticks.astype(np.int64)
 
 
 class Trace(AbstractContextManager["Trace"]):
@@ -171,7 +208,7 @@ class Trace(AbstractContextManager["Trace"]):
         self._take = rows.take
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._stream.close()
 
     def __iter__(self) -> Iterator[Record]:
         while records := self.read(_TOGETHER):
@@ -181,18 +218,8 @@ class Trace(AbstractContextManager["Trace"]):
         """Return the next `count` records, or the remaining records at the end of the stream."""
         records = self._take(count)
         self.records += len(records)
-        if not self.records and count:
-            raise TraceError(self._empty_message())
-        return records
-
-    @property
-    def fraction(self) -> float | None:
-        return self._stream.fraction
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def _empty_message(self) -> str:
+        if self.records or not count:
+            return records
         expected = {
             "log": "NCSA common or combined log lines",
             "csv": f"CSV rows with a key in {_excerpt(', '.join(self.key), 200)}",
@@ -200,13 +227,17 @@ class Trace(AbstractContextManager["Trace"]):
             "capture": "packets with a key",
         }[self.format]
         if not self.rejects.count:
-            return f"{self.name}: no {expected}"
+            raise TraceError(f"{self.name}: no {expected}")
         line, reason = self.rejects.examples[0]
         unit = "packet" if self.format == "capture" else "line"
-        return (
+        raise TraceError(
             f"{self.name}: no {expected}; {self.rejects.count} {unit}s were rejected "
             f"({unit} {line}: {reason})"
         )
+
+    @property
+    def fraction(self) -> float | None:
+        return self._stream.fraction
 
 
 def open_trace(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from lately.cli.filter_choice import with_span
 from lately.golden import SpecificationError, preset
-from lately.replay.stream_times import TickCounter
-from lately.replay.traces import TraceError
+from lately.replay.traces import TickCounter, TraceError
 
 MS = 10**6
 COUNTED = preset("default")
