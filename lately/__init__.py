@@ -15,7 +15,17 @@ if (Path(__path__[0]).parent / "golden" / "errors.py").is_file():
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        from importlib import metadata
+
+        try:
+            return metadata.version("lately")
+        except metadata.PackageNotFoundError:
+            import tomllib
+
+            project = Path(__path__[0]).parent / "pyproject.toml"
+            if not project.is_file():
+                return "0+unknown"
+            return tomllib.loads(project.read_text("utf-8"))["project"]["version"]
     if name == "__all__" or (not name.startswith("_") and name != "golden"):
         golden = import_module(".golden", __name__)
         if name in golden.__all__ or name == "__all__":
@@ -25,18 +35,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__getattr__("__all__"), "__version__"})
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("lately")
-    except metadata.PackageNotFoundError:
-        import tomllib
-
-        project = Path(__path__[0]).parent / "pyproject.toml"
-        if not project.is_file():
-            return "0+unknown"
-        version: str = tomllib.loads(project.read_text("utf-8"))["project"]["version"]
-        return version

@@ -236,7 +236,13 @@ class _Begun(io.RawIOBase):
 
     def _begin(self) -> bytes:
         head = more = self._raw.read(BUFFERED) or b""
-        while more and _is_open(head):
+        known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
+        # Read on while the bytes are too few to detect the format.
+        while more and (
+            len(head) < PCAP_HEADER
+            if is_capture(head)
+            else any(len(head) < len(magic) and magic.startswith(head) for magic in known)
+        ):
             try:
                 more = self._raw.read(BUFFERED) or b""
             except Exception:
@@ -244,14 +250,6 @@ class _Begun(io.RawIOBase):
                 break
             head += more
         return head
-
-
-def _is_open(head: bytes) -> bool:
-    """Return whether `head` is too short to detect the format of the stream."""
-    if is_capture(head):
-        return len(head) < PCAP_HEADER
-    known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
-    return any(len(head) < len(magic) and magic.startswith(head) for magic in known)
 
 
 class _Unpacked(io.RawIOBase):

@@ -14,11 +14,8 @@ from .hdl.registers import ID
 DEFAULT_BAUD = 1_000_000
 """Default baud rate of the serial line."""
 
-MAX_WORDS = 255
-"""Maximum number of words in a command."""
-
-QUIET = 0.3
-"""Seconds of silence after which no answer can still be in transit."""
+MAX_WORDS = 255  # maximum number of words in a command
+QUIET = 0.3  # seconds of silence after which no answer can still be in transit
 
 
 class HostError(LatelyError, RuntimeError):

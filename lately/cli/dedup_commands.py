@@ -9,15 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from . import options
-from .options import (
-    InputFile,
-    OutputFile,
-    PacketFiles,
-    nanoseconds,
-    open_output,
-    packet_files,
-    rotated_name,
-)
 from .progress import dedup_view, live_view, quiet, replay_bar
 from .reporting import (
     INTERRUPTED,
@@ -138,14 +129,10 @@ _compare_options = options.together(
 @options.option("--rotate-time T", "Start a new file after this time, such as 1h.")
 @options.folder_option("Write an output per input, with the same name, to this folder.")
 @options.option("--dry-run", "Only report. If there are several paths, the last path is ignored.")
-@options.option(
-    "--report FILE", "Write a report on the duplicates to FILE, as HTML.", type=OutputFile()
-)
-@options.option("--dropped FILE", "Write the dropped packets to a capture.", type=OutputFile())
-@options.option(
-    "--mark FILE",
-    "Write the number, time and digest of each dropped packet to FILE, as CSV.",
-    type=OutputFile(),
+@options.out_option("Write a report on the duplicates to FILE, as HTML.", "--report")
+@options.out_option("Write the dropped packets to a capture.", "--dropped")
+@options.out_option(
+    "Write the number, time and digest of each dropped packet to FILE, as CSV.", "--mark"
 )
 @options.choice_option(
     "--engine", ["golden", "rtl"],
@@ -203,7 +190,7 @@ def dedup(
     live, to, unused = given["interface"], given["to"], None
     if dry_run and len(paths) > (live is None):
         *paths, unused = paths
-    files = packet_files(paths, folder, dry_run or to is not None, live is not None)
+    files = options.packet_files(paths, folder, dry_run or to is not None, live is not None)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.rings import TimeLimitedRing
 
@@ -272,7 +259,7 @@ def _show(
     if page is not None:
         from ..dedup.copy_report import html
 
-        with open_output(page[0], []) as file:
+        with options.open_output(page[0], []) as file:
             file.write(html(figures, page[1]).encode())
     if as_json:
         options.print_json(figures, err=err)
@@ -311,7 +298,7 @@ def _deduplication(given: dict[str, Any]) -> "Deduplication":
     )
     rule = CopyRule(**{name: given[name] for name in ("policy", "differs", "scope", "by")})
     rule.check(compared)
-    span, window = nanoseconds("span", given["span"]), given["window"]
+    span, window = options.nanoseconds("span", given["span"]), given["window"]
     spec, tick = dedup_spec(span, window, given["fpr"])
     return Deduplication(
         span=span, window=window, spec=spec, tick=tick, compared=compared, rule=rule,
@@ -319,12 +306,12 @@ def _deduplication(given: dict[str, Any]) -> "Deduplication":
     )  # fmt: skip
 
 
-def _open_inputs(files: PacketFiles, folder: str | None, given: dict[str, Any]) -> Any:
+def _open_inputs(files: options.PacketFiles, folder: str | None, given: dict[str, Any]) -> Any:
     interface, to = given["interface"], given["to"]
     if interface is not None:
         from ..captures.live_capture import LiveCapture, getting
 
-        seconds = nanoseconds("duration", given["duration"]) / 1e9 or None
+        seconds = options.nanoseconds("duration", given["duration"]) / 1e9 or None
         ends = set() if to is None else getting(to)
         if both := ends & {*interface}:
             raise click.UsageError(f"--to {to}: {both.pop()} is also an input; packets would loop")
@@ -335,30 +322,30 @@ def _open_inputs(files: PacketFiles, folder: str | None, given: dict[str, Any]) 
     if given["reorder"] is None:
         source = CaptureFiles(files.inputs, joined=folder is None)
     else:
-        source = MergedCaptures(files.inputs, nanoseconds("reorder", given["reorder"]))
+        source = MergedCaptures(files.inputs, options.nanoseconds("reorder", given["reorder"]))
     if len(source.empty) == len(files.inputs):
         raise click.ClickException(f"all {len(files.inputs)} inputs are empty")
     return source
 
 
 def _open_outputs(
-    stack: ExitStack, files: PacketFiles, folder: str | None, given: dict[str, Any]
+    stack: ExitStack, files: options.PacketFiles, folder: str | None, given: dict[str, Any]
 ) -> "list[Callable[[Judged], None]]":
     from ..dedup.deduplicate import CaptureWriter, FolderWriter, Marks, RotatingWriter
 
-    output = partial(open_output, inputs=files.inputs, live=given["interface"] is not None)
+    output = partial(options.open_output, inputs=files.inputs, live=given["interface"] is not None)
     outputs: list[Callable[[Judged], None]] = []
     size = given["rotate_size"] or 0
-    time = nanoseconds("rotate-time", given["rotate_time"])
+    time = options.nanoseconds("rotate-time", given["rotate_time"])
     if size or time:
         path = files.outputs[0]
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             raise click.UsageError("--rotate-size and --rotate-time require a regular file as OUT")
-        rotating = RotatingWriter(lambda *new: output(rotated_name(path, *new)), size, time)
+        rotating = RotatingWriter(lambda *new: output(options.rotated_name(path, *new)), size, time)
         outputs.append(stack.enter_context(rotating))
     elif folder is not None:
-        pairs = [*zip(files.outputs, files.inputs, strict=True)]
-        writer = FolderWriter(lambda number: open_output(pairs[number][0], [pairs[number][1]]))
+        pairs = [(out, [path]) for path, out in zip(files.inputs, files.outputs, strict=True)]
+        writer = FolderWriter(lambda number: options.open_output(*pairs[number]))
         outputs.append(stack.enter_context(writer))
     elif files.outputs:
         outputs.append(CaptureWriter(stack.enter_context(output(files.outputs[0]))))
@@ -512,8 +499,8 @@ def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         "--repeat-after needs --repeats", "--json cannot be combined with OUT -",
     ],
 )  # fmt: skip
-@click.argument("capture", metavar="IN", type=InputFile())
-@click.argument("output", metavar="OUT", type=OutputFile(standard=True))
+@click.argument("capture", metavar="IN", type=options.InputFile())
+@click.argument("output", metavar="OUT", type=options.OutputFile(standard=True))
 @options.option("--delay T", "Delay of the second tap.", default="5us")
 @options.option("--jitter T", "Maximum random extra delay of the second tap.")
 @options.option(
@@ -537,7 +524,7 @@ def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 @options.count_option("--packets", 100_000, "Number of packets to generate.")
 @options.amount_option("--rate", "R", "Number of generated packets per second.", 100_000)
 @options.seed_option
-@options.option("--truth FILE", "Write a CSV file that marks the duplicates.", type=OutputFile())
+@options.out_option("Write a CSV file that marks the duplicates.", "--truth")
 @options.json_option
 def tap(
     *, capture: str, output: str, delay: str, jitter: str | None, repeat_after: str,
@@ -562,13 +549,15 @@ def tap(
 
     made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
     times = {"delay": delay, "jitter": jitter, "repeat_after": repeat_after, "disorder": disorder}
-    settings |= {name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()}
+    for name, text in times.items():
+        settings[name] = options.nanoseconds(name.replace("_", "-"), text)
     taps = Taps(**settings, seed=seed)
     with ExitStack() as stack:
         source = made or stack.enter_context(CaptureReader(capture))
         inputs = [] if made else [capture]
         out, lines = (
-            path and stack.enter_context(open_output(path, inputs)) for path in (output, truth)
+            path and stack.enter_context(options.open_output(path, inputs))
+            for path in (output, truth)
         )
         heard = stack.enter_context(interruptible())
         progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))

@@ -9,7 +9,6 @@ import click
 from click.core import ParameterSource
 
 from . import options
-from .options import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 
@@ -200,8 +199,8 @@ def _export_c(
 @click.command(
     "convert", cls=OneLineCommand, short_help="Convert a saved filter state between Python and C."
 )
-@click.argument("source", type=InputFile(), metavar="STATE")
-@click.argument("output", type=OutputFile(), metavar="OUT")
+@click.argument("source", type=options.InputFile(), metavar="STATE")
+@click.argument("output", type=options.OutputFile(), metavar="OUT")
 @options.spec_option()
 def convert(*, source: str, output: str, spec: str | None) -> None:
     """Convert a filter state from a Python state file to the bytes of the C code, or back.

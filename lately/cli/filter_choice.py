@@ -6,13 +6,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, cast
 
-from ..golden import FAMILIES, Specification, any_preset
+from ..golden import FAMILIES, Specification
 from ..golden.durations import NANOSECONDS, default_tick, span_ticks, tick_of_span
 from ..golden.errors import SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.ring import WHEN_FULL
-from ..hdl.build import family_of
-from .options import nanoseconds
+from .options import choose_unit, nanoseconds
 
 
 def choice(
@@ -22,7 +21,7 @@ def choice(
     """Return the requested filter, and its tick in nanoseconds (None for windows in insertions)."""
     length, period = nanoseconds("span", span) or None, nanoseconds("tick", tick) or None
     if window is None and fpr is None and rate is None:
-        return with_span(named(spec, preset), length, period, when_full)
+        return with_span(choose_unit(spec, preset), length, period, when_full)
     from ..planner import Requirement, choose
     from ..planner.requirement import Span
 
@@ -36,14 +35,6 @@ def choice(
     time = Span.of(seconds, Fraction(period, NANOSECONDS), when_full=when_full or WHEN_FULL[0])
     keys = time.keys(float((window or 0) / seconds) if rate is None else rate)
     return choose(Requirement(window=keys, span=time, **asked)), period
-
-
-def named(spec: str | None, preset: str | None) -> Specification:
-    if spec is None:
-        return any_preset(preset or "default")
-    chosen = Specification.from_toml(spec)
-    family_of(chosen)
-    return chosen
 
 
 def planned(path: str | None) -> tuple[Fraction | None, str | None]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from . import options
-from .options import InputFile, content_source, rereadable
-from .progress import counting_bar
+from .progress import progress_bar
 from .reporting import INTERRUPTED, CheckError, OneLineErrors, interruptible
 
 if TYPE_CHECKING:
@@ -301,7 +300,7 @@ def configure(board: Opener, *, generation: int | None, **settings: str | None) 
 @host.command(
     short_help="Check and insert the keys of a trace.", rules=["--secret-file needs --verify"]
 )
-@click.argument("trace", type=InputFile())
+@click.argument("trace", type=options.InputFile())
 @options.trace_options
 @options.count_option(
     "--skip", None, "Skip the first N operations, which the board has already performed.", minimum=0
@@ -353,7 +352,7 @@ def stream(
         window = _window(opened, query_window, query_class)
         verdicts = None
         if out:
-            kept, source = not rereadable([trace]), content_source(trace)
+            kept, source = not options.rereadable([trace]), options.content_source(trace)
             verdicts = stack.enter_context(replace_file(out, source=source, kept=kept))
         # Check everything first, so that an error leaves the board unchanged.
         opened.checked_windows(window, 1)
@@ -430,8 +429,9 @@ def _perform(
     done = skipped = seen = 0
     wrong: list[int] = []
     error: str | None = None
-    bar = counting_bar("operations", limit, "bar", "{task.completed:,.0f} operations", "elapsed")
-    with interruptible() as interrupted, bar as progress:
+    shown = progress_bar("bar", "{task.completed:,.0f} operations", "elapsed")
+    with interruptible() as interrupted, shown as bar:
+        task = bar.add_task("operations", total=limit)
         for texts in _texts(trace, skip, interrupted):
             if golden is not None:
                 golden.check_and_insert(check_keys(texts, KeyDigest.of(spec)))
@@ -454,7 +454,7 @@ def _perform(
                     verdicts.write(_csv(zip(*columns, strict=True)))
                 done += len(texts)
                 seen += int(results.seen.sum())
-                progress(len(texts))
+                bar.advance(task, len(texts))
         except HostError as failure:
             error = str(failure)
         seconds = time.perf_counter() - began

@@ -276,8 +276,8 @@ def clock_option(default: str) -> Decorator:
     return amount_option("--clock", "MHZ", text)
 
 
-def out_option(text: str) -> Decorator:
-    return option("-o --out FILE", text, type=OutputFile())
+def out_option(text: str, names: str = "-o --out") -> Decorator:
+    return option(f"{names} FILE", text, type=OutputFile())
 
 
 def folder_option(text: str) -> Decorator:
@@ -376,9 +376,14 @@ def when_full_option(text: str, default: str | None = None) -> Decorator:
 def choose_unit(spec: str | None, preset: str | None) -> "Specification":
     if spec is not None and preset is not None:
         raise click.UsageError("--spec cannot be combined with --preset")
-    from .filter_choice import named
+    from ..golden import Specification, any_preset
+    from ..hdl.build import family_of
 
-    return named(spec, preset)
+    if spec is None:
+        return any_preset(preset or "default")
+    chosen = Specification.from_toml(spec)
+    family_of(chosen)
+    return chosen
 
 
 def parse_seeds(text: str, option: str = "--seeds") -> list[int]:

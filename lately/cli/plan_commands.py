@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .options import OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 
@@ -77,11 +76,7 @@ FORMATS = (".svg", ".png", ".pdf")  # suffixes of plot files
 @options.wrap_option(None, "any; frames-N needs a ring")
 @options.count_option("--candidates", 3, "Number of candidates to list per family.")
 @options.out_option("Write the cheapest filter to FILE as TOML.")
-@options.option(
-    "--plot FILE",
-    "Plot cost against false-positive rate to FILE: .svg, .png or .pdf.",
-    type=OutputFile(),
-)
+@options.out_option("Plot cost against false-positive rate to FILE: .svg, .png or .pdf.", "--plot")
 @options.json_option
 def plan(
     *, candidates: int, out: str | None, plot: str | None, as_json: bool, **asked: Any

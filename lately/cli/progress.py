@@ -66,13 +66,6 @@ def progress_bar(*columns: str) -> Iterator[Any]:
 
 
 @contextmanager
-def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callable[[int], None]]:
-    with progress_bar(*columns) as bar:
-        task = bar.add_task(name, total=total)
-        yield lambda done: bar.advance(task, done)
-
-
-@contextmanager
 def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
     with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
         task = bar.add_task(name, total=1.0)

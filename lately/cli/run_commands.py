@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .options import InputFile, content_source
 from .progress import live_view, replay_bar, run_view
 from .reporting import OneLineCommand, fail_with, require
 from .tables import show
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
         "--spec cannot be combined with --preset",
     ],
 )  # fmt: skip
-@click.argument("trace", type=InputFile())
+@click.argument("trace", type=options.InputFile())
 @options.filter_options()
 @options.window_option(
     None, "With --fpr: use a filter that reports every key of the last N insertions."
@@ -125,7 +124,7 @@ def run(
         if folder is None:
             result = replay(None)
         else:
-            result = _run_into(folder, verdicts, replay, content_source(trace))
+            result = _run_into(folder, verdicts, replay, options.content_source(trace))
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
     if failures := result.failures():

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .options import InputFile, OutputFile
 from .progress import View, fill_text, live_view, replay_bar
 from .reporting import INTERRUPTED, OneLineCommand, interruptible
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         "--duplicates cannot be combined with --dry-run",
     ],
 )  # fmt: skip
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=options.InputFile())
 @options.window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
 @options.option("--span T", "Drop a line if an equal line arrived within this time, such as 10m.")
 @options.fpr_option("Maximum fraction of new lines that are dropped by mistake.", 1e-6)
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 @options.option(
     "--state FILE",
     "Load the filter state from FILE if it exists; save it there every minute and at the end.",
-    type=OutputFile(in_place=True),
+    type=options.OutputFile(in_place=True),
 )
 @options.option("--watch", "Show rate, repeats and fill on standard error.")
 @options.json_option

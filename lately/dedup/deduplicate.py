@@ -277,7 +277,9 @@ def deduplicate(
                 progress(course.result, capture.fraction)
         if waiting is not None:
             waiting.result()
-    result = course.finish()
+    result, clock = course.result, course.clock.state
+    result.late, result.latest = clock.late, clock.max_late
+    result.untimed, result.clock_steps = clock.untimed, clock.steps
     result.missing_bytes, result.truncated = capture.missing, capture.truncated
     result.damages = [*capture.damages]
     result.seconds = time.perf_counter() - began
@@ -308,7 +310,7 @@ class _Progress:
         self._golden = model
         # After this silence, the filter holds no trace of any packet.
         silence = max(settings.span, settings.tick * settings.spec.span) + 2 * settings.tick
-        self._clock = PacketClock(settings.span, silence)
+        self.clock = PacketClock(settings.span, silence)
         # The filter holds no trace of packets further back than its segments reach.
         limit = max(settings.window, settings.spec.ring_segments * settings.spec.generation)
         self._copies = CopyTable(settings.window, settings.span, limit, settings.rule)
@@ -317,8 +319,8 @@ class _Progress:
     def take(
         self, packets: Packets, digests: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
-        elapsed = self._clock.follow(packets.times)
-        if self._clock.state.elapsed >= MAX_ELAPSED:
+        elapsed = self.clock.follow(packets.times)
+        if self.clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
                 "time: more than 2**62 ns have elapsed, because the clock steps back too often"
             )
@@ -380,12 +382,6 @@ class _Progress:
                 result.drop_counts += struct.unpack(f"{order}Q", value)[0]
         result.malformed += int((digests.faults & Fault.MALFORMED != 0).sum())
         result.cut += int((digests.faults & Fault.CUT != 0).sum())
-
-    def finish(self) -> DedupResult:
-        result, clock = self.result, self._clock.state
-        result.late, result.latest = clock.late, clock.max_late
-        result.untimed, result.clock_steps = clock.untimed, clock.steps
-        return result
 
 
 class CaptureWriter:

@@ -61,9 +61,6 @@ class Span:
         _require(0 < rate < math.inf, "rate", "above 0 keys per second", f"{rate:g}")
         return math.ceil((self.ticks + 1) * self.tick * Fraction(str(rate)))
 
-    def text(self) -> str:
-        return f"{self.ticks:,} ticks of {time_text(self.tick)}"
-
     def to_dict(self) -> dict[str, Any]:
         seconds = float(self.tick)
         return {"ticks": self.ticks, "tick_seconds": seconds, "when_full": self.when_full}
@@ -170,7 +167,8 @@ class Requirement:
     def window_text(self) -> str:
         if self.span is None:
             return f"window of {self.window:,}"
-        return f"span of {self.span.text()} with at most {self.window:,} keys"
+        span = f"{self.span.ticks:,} ticks of {time_text(self.span.tick)}"
+        return f"span of {span} with at most {self.window:,} keys"
 
 
 def _require(condition: bool, name: str, rule: str, value: object) -> None:

@@ -15,13 +15,6 @@ def terminal(request, monkeypatch, capsys):
     return lambda text: (text in capsys.readouterr().err) == request.param
 
 
-def test_counting_bar(terminal):
-    with progress.counting_bar("keys", 10, "{task.description}", "bar", "count") as advance:
-        advance(4)
-        advance(5)
-    assert terminal("keys")
-
-
 def test_stage_bar(terminal):
     with progress.stage_bar("synthesis") as show:
         show("routing", 0.5)
