@@ -160,8 +160,10 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
         raise TraceError("standard input is closed") from None
     raw = cast(BinaryIO, file)
     try:
-        buffered: io.BufferedReader[Any] = io.BufferedReader(file, BUFFERED)
-        if not raw.seekable():
+        buffered: io.BufferedReader[Any]
+        if raw.seekable():
+            buffered = io.BufferedReader(file, BUFFERED)
+        else:
             size = BUFFERED
             with suppress(ImportError, AttributeError, OSError):
                 import fcntl  # this constant exists only on Linux

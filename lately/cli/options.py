@@ -71,7 +71,7 @@ class Amount(_Number, click.FloatRange):
 
 # Files, checked before any work starts, then opened
 
-_FILES = "lately.cli.outputs"  # key in `ctx.meta` for the files on the command line
+_FILES = "lately.cli.options"  # key in `ctx.meta` for the files on the command line
 
 
 class InputFile(click.Path):

@@ -20,7 +20,7 @@ from warm_programs import Program
 from lately.captures import two_taps
 from lately.cli.app import STATUSES, main
 from lately.cli.options import listed
-from lately.cli.progress import counting_bar
+from lately.cli.progress import stage_bar
 from lately.dedup import deduplicate
 from lately.golden import DecisionTable, TimedTimingSpec, from_spec, preset
 from lately.golden.packets import copies
@@ -356,7 +356,7 @@ def test_every_file_completes():
 def test_quiet(words, shown, monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with main.make_context("lately", [*words, "doctor"]).scope(), counting_bar("keys", 3):
+    with main.make_context("lately", [*words, "doctor"]).scope(), stage_bar("keys"):
         pass
     assert bool(capsys.readouterr().err) == shown
 
@@ -368,7 +368,7 @@ def test_no_colour(variable, monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv(variable, "C")
-    with counting_bar("keys", 3, "bar", "count") as advance:
-        advance(3)
+    with stage_bar("keys") as show:
+        show("keys", 1.0)
     coloured = re.search(r"\x1b\[[\d;]*(3[0-7]|38;)", capsys.readouterr().err)
     assert bool(coloured) == (variable != "NO_COLOR")
