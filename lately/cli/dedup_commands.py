@@ -358,7 +358,7 @@ def _open_outputs(
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, value and note of each row; Jinja is not used, because it imports slowly."""
+    """Yield the name, value and note of each row that is printed."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}
@@ -531,7 +531,7 @@ def tap(
     disorder: str | None, packets: int, rate: float, truth: str | None, as_json: bool, seed: int,
     **settings: Any,
 ) -> None:  # fmt: skip
-    """Write a stream of packets to OUT as captured by two taps, in order of time.
+    """Write a stream of packets to OUT in time order, as captured by two taps.
 
     OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap
     captures each packet a little later. Between the taps, options can add a VLAN tag, a tunnel, or
