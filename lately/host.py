@@ -1,4 +1,4 @@
-"""Host side of a board: operations, registers and self-test over a serial port."""
+"""Control a board over a serial port: perform operations, access registers, run the self-test."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _MIN_OPERATIONS = 1 << 11  # of a self-test
 
 
 class SelfTestResult(NamedTuple):
-    """Result of `Board.self_test`."""
+    """The result of `Board.self_test`."""
 
     passed: bool
     operations: int
@@ -110,7 +110,7 @@ class Board(UartBone):
         return self.read(register_address(name))[0]
 
     def _changed(self, register: str, **values: int | None) -> list[int]:
-        """Read a register, and return its word with new values of the given fields."""
+        """Read a register, and return its word with the given fields replaced."""
         word = self._read(register)
         for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
@@ -122,7 +122,7 @@ class Board(UartBone):
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
-        """Write a value to a register; restore the old value if the board stores another value."""
+        """Write a register; if the board stores a different value, restore the old one."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)
@@ -224,7 +224,10 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window or class of each operation. Raises the same errors as `perform`."""
+        """Check windows or classes, and return one for each of `count` operations.
+
+        Raises the same errors as `perform`.
+        """
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)
@@ -244,7 +247,7 @@ class Board(UartBone):
         return self.perform(Operation.QUERY, keys, window)
 
     def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Results:
-        """Query, then insert each key in order; see `perform`."""
+        """Query and then insert each key, in order; see `perform`."""
         return self.perform(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
@@ -269,7 +272,10 @@ class Board(UartBone):
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return the counters since reset, sampled at the same time, and the state registers."""
+        """Return the state registers and the counters since reset.
+
+        All counters are sampled at the same time.
+        """
         self.write(register_address("control"), self._changed("control", snapshot=1))
         figures = {}
         for register in REGISTERS:
@@ -397,7 +403,7 @@ def differing(
 
 
 def self_test_operations(spec: Specification) -> tuple[Any, Any, Any, int]:
-    """Return random operation codes, keys and windows, and the number of operations per tick."""
+    """Return the operation codes, keys and windows of a self-test, and the operations per tick."""
     # Half of the operations insert, at least two windows of keys. Keys repeat at distances of up to
     # two windows, short ones as often as long ones, and timestamps wrap around at least once.
     fields: dict[str, Any] = spec.to_dict()

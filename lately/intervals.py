@@ -8,7 +8,7 @@ Interval = tuple[float, float]  # lower and upper bound
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
-    """Return the exact Clopper-Pearson (1934) interval for a rate, or None without trials."""
+    """Return the exact Clopper-Pearson (1934) interval for a rate, or None if `trials` is 0."""
     if not 0 <= hits <= trials:
         raise ValueError(f"hits: must be between 0 and {trials}, the number of trials, not {hits}")
     if not trials:
@@ -20,7 +20,7 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Inte
 
 
 def _log_rate(hits: int, trials: int, tail: float) -> float:
-    """Return ln p for the rate p at which `hits` or more of `trials` have probability `tail`."""
+    """Return ln p for the rate p at which the probability of at least `hits` hits equals `tail`."""
     misses = trials - hits
     ways = lgamma(trials + 1) - lgamma(hits + 1) - lgamma(misses + 1)
     # Sum over hits up to 20 standard deviations beyond.

@@ -104,7 +104,7 @@ class StreamFile:
 
     @cached_property
     def size(self) -> int | None:
-        """Size of the file in bytes, or None for a pipe."""
+        """The size of the file in bytes, or None for a pipe."""
         try:
             return os.fstat(self.raw.fileno()).st_size if self.raw.seekable() else None
         except OSError:
@@ -112,7 +112,6 @@ class StreamFile:
 
     @property
     def fraction(self) -> float | None:
-        """Fraction of the file that has been read, or None if the size is unknown."""
         return min(1.0, self.raw.tell() / self.size) if self.size else None
 
     def head(self, count: int) -> bytes:
@@ -183,7 +182,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Compress what is written to `file` if `name` has the suffix of a compression."""
+    """Compress what is written to `file` if the suffix of `name` is in `ENDINGS`."""
     kind = ENDINGS.get(os.path.splitext(name)[1])
     if kind is None:
         yield file
@@ -196,7 +195,7 @@ def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class _Frames:
-    """Compresses writes to frames of at least `_FRAME` bytes; a file can end after each frame."""
+    """Compresses what is written, in frames of at least `_FRAME` bytes; the last may be shorter."""
 
     def __init__(self, kind: str, file: BinaryIO) -> None:
         self._kind, self._file, self._waiting = kind, file, bytearray()
@@ -208,7 +207,7 @@ class _Frames:
         return len(data)
 
     def flush(self) -> None:
-        """Wait for more bytes, because short frames compress worse."""
+        """Do nothing, because short frames compress worse."""
 
     def end(self) -> None:
         data, self._waiting = self._waiting, bytearray()
@@ -217,7 +216,7 @@ class _Frames:
 
 
 class _Begun(io.RawIOBase):
-    """Content whose first read returns enough bytes to detect the format, even from a slow pipe."""
+    """Stream whose first read returns enough bytes to detect the format, even from a slow pipe."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
@@ -255,7 +254,10 @@ class _Begun(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """Decompressed content of a file; data before damage is returned before the error."""
+    """Decompressed content of a file.
+
+    The data before damage is returned first, and then the next read raises the error.
+    """
 
     def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
         self._kind, self._file = kind, file

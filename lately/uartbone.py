@@ -154,7 +154,7 @@ class UartBone:
         return self._check == expected
 
     def write(self, address: int, words: Any, *, same: bool = False) -> None:
-        """Write words to consecutive addresses, or all to one address if `same` is set."""
+        """Write words to consecutive addresses or, if `same` is set, all of them to `address`."""
         for start in range(0, len(words), MAX_WORDS):
             first, part = address + 4 * start * (not same), words[start : start + MAX_WORDS]
             if not any(self.try_write(first, part, same=same) for _ in range(self.attempts)):

@@ -90,7 +90,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
     def _number_packets(self, packets: Packets) -> Packets:
-        """Set the file number; keep only the first pcap header, and raise its snapshot length."""
+        """Set the file number, and leave out all pcap headers except the first."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number != self._first:
@@ -105,7 +105,10 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return replace(packets, begin=begin, file=self._number)
 
     def _check(self) -> list[int]:
-        """Check the beginning of each file; return the indices of the files that are not empty."""
+        """Check that the files are captures and can be joined.
+
+        Returns the indices of the files that are not empty.
+        """
         captures: list[int] = []
         first: list[str] = []
         for number, path in enumerate(self._paths):
@@ -146,7 +149,10 @@ def _form(head: bytes) -> list[str]:
 
 
 class PacketBlocks:
-    """Encodes packets as blocks of one pcapng section, each after the block of its interface."""
+    """Encodes packets as blocks of a single pcapng section.
+
+    An interface block precedes the first packet of each interface.
+    """
 
     def __init__(self) -> None:
         self._head = _SECTION
@@ -203,7 +209,10 @@ class _Input:
 
 
 class MergedCaptures(AbstractContextManager["MergedCaptures"]):
-    """Captures merged by time into pcapng blocks; see `lately.golden.packets.packet_order`."""
+    """Merges captures by time into a single pcapng section.
+
+    `lately.golden.packets.packet_order` defines the order of the packets.
+    """
 
     def __init__(self, paths: Sequence[str], bound: int) -> None:
         self._bound = bound

@@ -106,7 +106,10 @@ def scan_blocks(
 def _packet(
     block: bytes, kind: int, order: str, interfaces: list[list[int]]
 ) -> tuple[int, int, int, int, int, int] | None:
-    """Return the table rows `AT` to `FROM` of a block, or None if the packet exceeds the block."""
+    """Return the table entries `AT` to `FROM` of a block's packet, or None if it does not fit.
+
+    Here, `AT` counts from the beginning of the block.
+    """
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
         number, offset = 0, 12
@@ -131,7 +134,7 @@ def _packet(
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Convert a time in interface units, rounded down; return `NO_TIME` if it is out of range."""
+    """Convert a time in an interface's units to nanoseconds, or to `NO_TIME` if out of range."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit
@@ -157,7 +160,7 @@ def keep_lines(
     keep: NDArray[np.bool_],  # shape (n,)
     out: NDArray[np.uint8],
 ) -> int:
-    """Copy the kept lines or records to `out`; return the number of bytes."""
+    """Copy the kept lines or records to `out`, and return the number of bytes copied."""
     if native := core():
         return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))
     kept = data[bounds[0] : bounds[-1]][np.repeat(keep, np.diff(bounds))]

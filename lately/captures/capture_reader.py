@@ -53,7 +53,10 @@ def max_captured(link: int) -> int:
 
 @dataclass(frozen=True)
 class Packets:
-    """Consecutive packets of a capture; valid until the next-but-one read."""
+    """Consecutive packets of a capture.
+
+    The next read leaves the packets intact; the read after it may overwrite their buffer.
+    """
 
     buffer: NDArray[np.uint8]
     begin: int  # start of the part of the buffer with the packets and the content between them
@@ -69,18 +72,21 @@ class Packets:
 
     @property
     def locations(self) -> NDArray[np.int64]:
-        """Offset, captured length, original length and link type of each packet, shape (4, n)."""
+        """The packets' offsets, captured lengths, original lengths and link types, shape (4, n)."""
         return self.table[loops.AT : loops.LINK + 1]
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """Nanoseconds since 1970, or `capture_loops.NO_TIME`, for each packet, shape (n,)."""
+        """The packets' times in nanoseconds since 1970, or `capture_loops.NO_TIME`, shape (n,)."""
         times: NDArray[np.int64] = self.table[loops.TIME]
         return times
 
     @property
     def interfaces(self) -> NDArray[np.int64]:
-        """Interface number of each packet, shape (n,); the Linux index in cooked captures v2."""
+        """The packets' interface numbers, shape (n,).
+
+        In a Linux cooked capture v2, these are the interface indices in the packets' headers.
+        """
         interfaces = self.table[loops.FROM]
         cooked = (self.table[loops.LINK] == _COOKED2) & (self.table[loops.CAPTURED] >= 8)
         if cooked.any():
@@ -101,7 +107,7 @@ class Packets:
         return replace(self, table=table, files_of=files)
 
     def options(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, bytes, str]]:
-        """Yield the code, value and byte order of each option of the chosen pcapng packets."""
+        """Yield the code, value and byte order of each pcapng option of the chosen packets."""
         start, stop, at, captured = self.table[: loops.CAPTURED + 1]
         ends = at + captured + -captured % 4
         chosen = chosen & (at - start == loops.PACKET_HEADER) & (ends < stop - 4)
@@ -179,7 +185,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._stream.fraction
 
     def read(self) -> Packets | None:
-        """Return the next packets and the content between them, or None at the end."""
+        """Return the next packets and all data between them, or None at the end of the capture."""
         self._done = self._next
         self._section_lengths: list[int] = []
         count = 0
@@ -211,7 +217,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return Packets(self._buffer, self._done, self._at, table, lengths, resolution=resolution)
 
     def _fill(self) -> bool:
-        """Read more bytes; return False if there are none. Damage is reported later."""
+        """Read more bytes; return whether there were any. An error is stored, not raised."""
         if self._failure is not None:
             return False
         room = len(self._buffer)

@@ -105,13 +105,13 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     @property
     def lost(self) -> int:
-        """Number of packets that the system dropped because a buffer was full."""
+        """The number of packets that the system dropped because a buffer was full."""
         for opened in self._all:
             self._lost += struct.unpack("II", opened.getsockopt(_PACKET, _STATISTICS, 8))[1]
         return self._lost
 
     def read(self, stop: Callable[[], object]) -> Packets | None:
-        """Return the next packets, or None at the end or soon after `stop()` returns true."""
+        """Return the next packets, or None at the end; a true result of `stop` ends the capture."""
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)
@@ -184,7 +184,10 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Return all packets, or those that no later arrival can precede, in time order."""
+        """Remove and return waiting packets in time order.
+
+        Unless `every` is set, packets that a later arrival may precede keep waiting.
+        """
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
             taken.sort(key=lambda packet: packet.time)
@@ -266,7 +269,10 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
 
 
 def getting(interface: str) -> set[str]:
-    """Return the interfaces that receive what is sent to `interface`."""
+    """Return the interfaces on which packets sent to `interface` can be captured.
+
+    These are the interface itself and its link: the peer of a veth, or the parent of a VLAN.
+    """
     _require_linux("--to")
     with named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         number, attributes, at = socket.if_nametoindex(interface), {}, 32

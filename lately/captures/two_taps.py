@@ -1,4 +1,4 @@
-"""Simulate packets, and two taps, one behind the other; record which packets are duplicates."""
+"""Generate packets, and simulate two taps on their path; record which packets are duplicates."""
 
 import struct
 from collections.abc import Callable
@@ -147,7 +147,7 @@ def _ip_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _complement(total: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the one's complement of a one's complement sum (RFC 1071)."""
+    """Return the complement of a sum of 16-bit words, with its carries added (RFC 1071)."""
     total = (total & 0xFFFF) + (total >> 16)
     return 0xFFFF - ((total & 0xFFFF) + (total >> 16))
 
@@ -358,7 +358,10 @@ def _records(
 
 
 def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], offset: int, hops: int) -> None:
-    """Decrement TTL or hop limit, but not below 1; update the checksum (RFC 1624, eqn. 3)."""
+    """Decrement TTLs or hop limits by `hops`, but not below 1, and update IPv4 checksums.
+
+    The checksums are updated by equation 3 of RFC 1624.
+    """
     limit = octets[layer3 + offset].astype(np.int64)
     lower = np.maximum(1, limit - hops)
     octets[layer3 + offset] = lower

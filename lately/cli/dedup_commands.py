@@ -361,7 +361,7 @@ def _open_outputs(
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, value and note of each row; Jinja is not used, because it imports slowly."""
+    """Yield the name, value and note of each row that is printed."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}

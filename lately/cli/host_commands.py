@@ -145,7 +145,7 @@ def info(board: "Board") -> dict[str, Any]:
 
 
 def _change(name: str, short: str, text: str, example: str, *, keyed: bool = False) -> None:
-    """Add a command that calls the board's method of the same name, with keys if `keyed`."""
+    """Add a command that calls the board's method `name`; if `keyed` is set, both take keys."""
 
     @_with_board
     def command(board: "Board", *, keys: tuple[str, ...] = (), text: bool = False) -> None:

@@ -66,7 +66,7 @@ class Count(_Number, click.IntRange):
 
 
 class Amount(_Number, click.FloatRange):
-    """Number in a range, whole or not."""
+    """Number in a range; fractions are permitted."""
 
 
 # Files, checked before any work starts, then opened
@@ -85,7 +85,10 @@ class InputFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """Output file; `standard` permits -, and `in_place` permits overwriting an input."""
+    """Output file.
+
+    `standard` permits - for standard output, and `in_place` permits overwriting an input.
+    """
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -139,7 +142,10 @@ def _note(
     param: click.Parameter | None, ctx: click.Context | None, path: str, identity: object,
     role: str,
 ) -> None:  # fmt: skip
-    """Refuse a file that is given twice, unless it is only read, or read and then replaced."""
+    """Record that a parameter names a file, and refuse a conflict with an earlier parameter.
+
+    Several parameters may read a file, and one of them may replace the file afterwards.
+    """
     if param is None or ctx is None or identity is None:
         return
     name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
@@ -402,7 +408,7 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
 
 
 def nanoseconds(name: str, text: str | None) -> int:
-    """Convert the value of a time option to nanoseconds, or return 0 if the option is missing."""
+    """Convert the value of a time option to nanoseconds; return 0 if the option was not given."""
     from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))

@@ -45,7 +45,10 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a progress bar during the block; `columns` are names listed below, or rich formats."""
+    """Show a progress bar during the block.
+
+    `columns` are "bar", "count", "share", "elapsed", "remaining", or format strings for rich.
+    """
     if not watched():
         yield _Unseen()
         return
@@ -76,7 +79,11 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """Show the progress of a stream; yield a function of the result and the completed fraction."""
+    """Show the progress of a stream.
+
+    The block reports progress by calling the yielded function with the result so far and the
+    completed fraction.
+    """
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)
@@ -94,7 +101,7 @@ def replay_bar(
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show the progress of parallel jobs; yield a `campaigns.engine.Progress` function."""
+    """Show the progress of parallel jobs; yield a callback of type `campaigns.engine.Progress`."""
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
         tasks: dict[str, TaskID] = {}
@@ -114,7 +121,11 @@ def parallel_bar(
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show a live view; yield a function of the result so far and the completed fraction."""
+    """Show a live view of a long run.
+
+    The block updates the view by calling the yielded function with the result so far and the
+    completed fraction.
+    """
     if not watched():
         raise click.UsageError(
             "--watch needs a terminal on standard error, and cannot be combined with --quiet"

@@ -1,4 +1,4 @@
-"""How a command ends: errors in one line on standard error, interrupts, and exit statuses."""
+"""End commands: report errors in one line, handle interrupts, and set the exit status."""
 
 import re
 import signal
@@ -46,7 +46,7 @@ class CheckError(click.ClickException):
 
 
 class OneLineCommand(click.Command):
-    """Command that reports every error in one line, and checks `rules` between its options.
+    """Command that reports every error in one line, and enforces `rules` between its options.
 
     The text of a rule is also its error message, such as "--by needs --scope same or other" or
     "--to cannot be combined with --out-dir or --dry-run".
@@ -126,7 +126,7 @@ class OneLineErrors(OneLineCommand, click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Print one error line per failed check; the last line ends the command with status 1."""
+    """Print an error line for each failed check; if any failed, end the command with status 1."""
     for line in lines[:-1]:
         _complain(line, CheckError.exit_code)
     if lines:
@@ -159,7 +159,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message of an expected error, or None for a bug in the program."""
+    """Return the message of an expected error, or None if the error is a bug in the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):
@@ -194,7 +194,7 @@ class Interrupts:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Leave the block on an interrupt. The block must only wait, without side effects."""
+        """End the block at an interrupt. The block must only wait, and have no side effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:
@@ -205,7 +205,10 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Record the first interrupt, for which the block polls; a second interrupt ends the block."""
+    """Record the first interrupt; the block asks for it by calling the yielded object.
+
+    A second interrupt ends the block.
+    """
     interrupts = Interrupts()
     with ExitStack() as stack:
 
@@ -238,7 +241,7 @@ def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[N
 def read_until(
     heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
 ) -> "Callable[[], Packets | None]":
-    """Wrap `read` so that the stream ends at an interrupt, or as soon as `damages` has an entry."""
+    """Wrap `read` so that the stream ends at an interrupt, or once `damages` is not empty."""
     begun = False
 
     def read_next() -> "Packets | None":

@@ -123,7 +123,7 @@ class CopyReport:
 
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """For each property in `TITLES`, the number of dropped packets per pair of values."""
+        """The number of dropped packets for each pair of values of each property in `TITLES`."""
         pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in TITLES}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
@@ -137,7 +137,7 @@ class CopyReport:
 
     @property
     def suggested_span(self) -> int | None:
-        """Span in nanoseconds that covers the nearest group of distances, or None."""
+        """A span in nanoseconds that covers the cluster of shortest distances, or None."""
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
         for end in range(1, 9 * BINS + 1):

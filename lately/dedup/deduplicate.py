@@ -1,4 +1,4 @@
-"""Remove duplicate packets from captures, check that exactly, and write kept and dropped ones."""
+"""Remove duplicate packets from captures, check the result exactly, and write the outputs."""
 
 import struct
 import time
@@ -140,8 +140,7 @@ class Judged(NamedTuple):
     dropped: NDArray[np.bool_]  # shape (n,)
 
     def part(self, which: slice) -> "Judged":
-        values, versions, faults = self.digests
-        digests = Digests(values[which], versions[which], faults[which])
+        digests = Digests(*(column[which] for column in self.digests))
         packets = self.packets.part(which)
         start = self.start + (which.start or 0)
         return Judged(start, packets, digests, self.elapsed[which], self.dropped[which])
@@ -386,7 +385,7 @@ class _Progress:
 
 
 class CaptureWriter:
-    """Writes the kept packets of a capture (or the dropped ones), and all data between packets."""
+    """Writes the kept or the dropped packets of a capture, and all data between packets."""
 
     def __init__(self, file: BinaryIO, *, dropped: bool = False) -> None:
         self._file = file
@@ -454,7 +453,7 @@ class RotatingWriter(FolderWriter):
         self._room, self._end = self._size - len(self._head), 0
 
     def _cut(self, judged: Judged) -> int:
-        """Return the number of packets before the first one that starts a new output."""
+        """Return the number of packets that still belong to the current output."""
         packets, kept = judged.packets, np.flatnonzero(~judged.dropped)
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]
         written = stops - packets.begin - np.cumsum((stops - starts) * judged.dropped)
@@ -466,7 +465,10 @@ class RotatingWriter(FolderWriter):
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:
-        """Write the bytes from `begin` to `end`, and store headers for the next output."""
+        """Write the kept packets from byte `begin` to byte `end`, and the data between them.
+
+        The file header, or the section and its interface blocks, are saved for the next output.
+        """
         packets = replace(judged.packets, begin=begin, end=end)
         self._writer(judged._replace(packets=packets))
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]

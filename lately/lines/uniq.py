@@ -74,7 +74,7 @@ class LineKey:
     def digests(
         self, data: Bytes, bounds: Positions, digest: KeyDigest
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Return the digests of lines that have a key, and a mask of these lines."""
+        """Return the digests of the lines that have a key, and a mask that selects these lines."""
         parts = [replace(self, field=field).find(data, bounds) for field in self._fields]
         keyed = np.logical_and.reduce([starts >= 0 for _, starts, _ in parts])
         kept: Any = slice(None) if keyed.all() else keyed
@@ -88,7 +88,10 @@ class LineKey:
         return words, keyed
 
     def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
-        """Return bytes, and the start (-1 for a missing key) and end of each key in these bytes."""
+        """Return an array of bytes, and the start and end of each line's key in the array.
+
+        If a line has no key, the start is -1.
+        """
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may lack a newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
@@ -129,7 +132,7 @@ class LineKey:
 
 
 def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
-    """Write the starts of the lines in ``data[:stop]``; return the number of complete lines."""
+    """Write the bounds of complete lines in ``data[:stop]`` to `bounds`; return their number."""
     if native := core():
         return int(native.line_bounds(data, stop, bounds))
     ends = np.flatnonzero(data[:stop] == _NEWLINE)[: len(bounds) - 1] + 1
@@ -141,7 +144,7 @@ def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
 def field_spans(
     data: Bytes, field: int, delimiter: int, starts: Positions, stops: Positions
 ) -> None:
-    """Narrow the span of each line to a field; the start is -1 if the field is missing."""
+    """Narrow the span of each line to one field; set the start to -1 if the field is missing."""
     text, between = data.tobytes(), bytes([delimiter])
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         for _ in range(field - 1):
@@ -244,7 +247,7 @@ def uniq(
     repeats: bool = False, read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:  # fmt: skip
-    """Copy the lines of streams without repeats, or only the repeats if `repeats` is set."""
+    """Copy the lines of streams that are not repeats or, if `repeats` is set, those that are."""
     began = time.monotonic()
     due = began + SAVE_PERIOD
     result, sink = UniqResult(), _Output(output)
@@ -271,7 +274,7 @@ def uniq(
 def _batches(
     stream: StreamFile, read: Callable[[StreamFile, Any], int] | None, result: UniqResult
 ) -> Iterable[tuple[Bytes, NDArray[np.int64]]]:
-    """Yield complete lines as soon as they have arrived, as bytes and the start of each line."""
+    """Yield complete lines as soon as they arrive: their bytes, and the bounds of each line."""
     data, bounds = np.empty(_BUFFER, np.uint8), np.empty(_LINES + 1, np.int64)
     filled = 0
     while True:

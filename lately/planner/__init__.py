@@ -1,6 +1,6 @@
 """The planner finds the cheapest filter that meets a requirement.
 
-Names are imported on first use, because all families together import slowly.
+Names are imported on first use, because importing all families is slow.
 """
 
 from typing import TYPE_CHECKING, Any

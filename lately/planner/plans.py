@@ -63,7 +63,7 @@ class Candidate:
 
     @property
     def max_operations(self) -> float | None:
-        """Operations per second at the maximum clock that the vendor specifies for the device."""
+        """The operations per second at the vendor's maximum clock, or None if it is unknown."""
         return self.limit_mhz and self.limit_mhz * 1e6 * self.cycle_share
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def nearest(self) -> dict[str, Any] | None:
-        """Measured area and clock of the unit that is most similar to the chosen filter."""
+        """The measured area and clock of the unit most similar to the chosen filter, or None."""
         spec, device = self.chosen.spec, self.requirement.device
         units = json.loads(Path(__file__).with_name("measured.json").read_text("utf-8"))
         same = [unit for unit in units if unit["family"] == spec.family]
@@ -179,7 +179,10 @@ def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
 def _alternatives(
     pool: Iterable[PricedSpec], requirement: Requirement, count: int
 ) -> list[Candidate]:
-    """Return the cheapest filter, and others with less slack, lower latency or no moves."""
+    """Return the cheapest filter, and costlier ones with less slack, lower latency or no moves.
+
+    Moves are those of cuckoo hashing.
+    """
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
         spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
@@ -230,7 +233,7 @@ def _front(requirement: Requirement) -> list[Candidate]:
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
-    """Return the requirement with the lowest rate, or largest window, that its limits permit."""
+    """Lower the rate, or increase the window if `window` is set, as far as the limits permit."""
     if requirement.max_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)
     if window:
@@ -251,7 +254,10 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window, rounded down, for which a filter exists, or None."""
+    """Return the largest window below the required one for which a filter exists, or None.
+
+    The window is rounded down to `digits` significant digits.
+    """
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]
@@ -301,7 +307,7 @@ def _reason(requirement: Requirement) -> str:
 
 
 def _short_tick(requirement: Requirement) -> str | None:
-    """Return the message if the filter fits the device but needs longer ticks."""
+    """Return an error message if a filter fits the device but needs longer ticks, else None."""
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return None

@@ -70,9 +70,9 @@ class Span:
 class Requirement:
     """Requirements for a filter; a value out of range raises a `RequirementError`.
 
-    With slack F, no trace of a key remains after (1 + F) N insertions, or after 1 + F spans if
-    every span has an insertion. F is k/l for an APBF (section 5.2) and 1/r for a GEBF (proposition
-    1), plus rounding to whole generations.
+    With slack F, a key is forgotten after at most (1 + F) N insertions or, for a time window, after
+    at most 1 + F spans, provided that every span has an insertion. Apart from rounding to whole
+    generations, F is k/l for an APBF (section 5.2) and 1/r for a GEBF (proposition 1).
     """
 
     # N: the keys of the last N insertions must be reported. With `span`: maximum keys within it.
@@ -127,7 +127,7 @@ class Requirement:
 
     @property
     def max_memories(self) -> int | None:
-        """Maximum number of block RAMs or 16-kbit memories, or None if unlimited."""
+        """The maximum number of block RAMs or of 16-kbit memories, or None if unlimited."""
         limits = [self.max_block_rams, None if self.device is None else self.device.bram]
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -147,7 +147,7 @@ class Requirement:
 
     @property
     def longest_trace(self) -> int | None:
-        """Insertions after which no trace of a key may remain, or None for unlimited slack."""
+        """The number of insertions after which a key must be forgotten, or None if unlimited."""
         if self.slack is None or self.span is not None:
             return None
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
@@ -177,14 +177,14 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
-    """Return the named families, or all families, in standard order without duplicates."""
+    """Return the given families, or all if none is given, in standard order without duplicates."""
     known = tuple(f for f in PLANNER_FAMILIES if f in families or not families)
     return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
 
 
 @dataclass(frozen=True)
 class Binding:
-    """The next smaller value of a field, and the constraint that rules it out."""
+    """A constraint that rules out the next smaller value of a field."""
 
     field: str  # the parameter made smaller: a specification field, or ``cells``
     value: int
@@ -235,7 +235,7 @@ class PlannerFamily:
         raise NotImplementedError
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        """Return the expected false-positive rate for distinct keys: worst case and mean."""
+        """Return the worst and the mean expected false-positive rate for distinct keys."""
         raise NotImplementedError
 
     def slack(self, spec: Any, requirement: Requirement) -> float:
@@ -255,7 +255,7 @@ class PlannerFamily:
         return []
 
     def block_rams(self, spec: Any, device: "Device | None") -> int:
-        """Return the exact number of block RAMs, or of 16-kbit memories without a device."""
+        """Return the exact number of block RAMs or, without a device, of 16-kbit memories."""
         if device is None:
             return unit_profile(spec).block_rams
         from ..boards.flow.inference import unit_blocks

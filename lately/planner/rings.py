@@ -99,7 +99,7 @@ class Shape(NamedTuple):
 
     @property
     def rate_bound(self) -> float:
-        """Lower bound on the false-positive rate for distinct keys before a shift."""
+        """A lower bound on the false-positive rate for distinct keys just before a shift."""
         # A run ends by segment t with F(t) = F(t - 1) + (1 - F(t - k - 1)) (1 - p(t - k))
         # p(t - k + 1) ... p(t) (APBF paper, section 5.3), and F(t - k - 1) is at most F(t - 1).
         k, l = self.run, self.generations
@@ -112,7 +112,7 @@ class Shape(NamedTuple):
         return -math.expm1(math.log1p(-whole) + (l - k) * math.log1p((full - 1) * whole))
 
     def _match(self, generations: int) -> float:
-        """Return the probability that a new key matches a segment with this many generations."""
+        """Return the probability that a new key matches a segment of `generations` generations."""
         load = generations * self.generation
         if not self.block_bits:
             return parts_rate(load, self.size, self.parts)
@@ -198,7 +198,7 @@ class PlannedRing(PlannerFamily):
         return spec if spec and self.is_permitted(spec, requirement) else None
 
     def _smallest(self, requirement: Requirement) -> Iterator[tuple[Shape, Iterator[Shape]]]:
-        """Yield each shape at the smallest size that may meet the rate, with its larger shapes."""
+        """Yield each shape at the smallest size that may meet the rate, and its larger shapes."""
         # Larger shapes have more bits with any size, otherwise more generations of the same size.
         sizes, rate = SIZES[requirement.any_size], requirement.false_positive_rate
         budget = _MAX_BITS
@@ -230,7 +230,7 @@ class PlannedRing(PlannerFamily):
                     last = index
 
     def _shapes(self, requirement: Requirement) -> Iterator[list[Shape]]:
-        """Yield lists of shapes that differ only in generations, fewest first."""
+        """Yield lists of shapes that differ only in their generations, with the fewest first."""
         longest, span = requirement.longest_trace, requirement.span
         window, max_memories = requirement.window, requirement.max_memories
         max_hashes = 2 - 2 * math.log2(requirement.false_positive_rate)
@@ -373,12 +373,12 @@ class PlannedRing(PlannerFamily):
 
 
 def _fills(requirement: Requirement) -> bool:
-    """Return whether every memory uses a block RAM; on a PolarFire, small memories do not."""
+    """Return whether even small memories use block RAMs; on a PolarFire, they do not."""
     return requirement.device is None or requirement.device.usram == 0
 
 
 def _aged(run: int, requirement: Requirement) -> int:
-    """Return the maximum number of generations within a span that end by age, not by count."""
+    """Return the maximum number of generations in a span that end by age before they are full."""
     if requirement.span is None:
         return 0
     # A generation ends by age after slack / run of the span; fewer than run / slack fit into it.
@@ -386,7 +386,7 @@ def _aged(run: int, requirement: Requirement) -> int:
 
 
 def _generation(run: int, generations: int, requirement: Requirement) -> int | None:
-    """Return the number of insertions per generation, or None if no number is suitable."""
+    """Return the generation length in insertions, or None if no length meets the requirement."""
     span, aged = requirement.span, _aged(run, requirement)
     # The last key in a span may retire the earliest keys.
     window = requirement.window if span is None else max(1, requirement.window - 1)

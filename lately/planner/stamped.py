@@ -88,7 +88,7 @@ class Timing(PlannerFamily, ABC):
 
     @abstractmethod
     def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
-        """Return the number of keys at the beginning and at the end of a block or tick."""
+        """Return the numbers of keys in the filter at the beginning and end of a block or tick."""
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
         first, last = self.keys(spec, requirement)
@@ -178,7 +178,7 @@ def _shortest(spec: Any, min_bits: int, suits: Callable[[Any], bool]) -> Iterato
 
 
 def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
-    """Yield the fields of filters that meet the rate, one per number of hashes."""
+    """For each number of hashes, yield the fields of the smallest filter that meets the rate."""
     key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
     before = 0
     for hashes in HASHES:

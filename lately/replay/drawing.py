@@ -54,7 +54,7 @@ Estimate = tuple[float, float, float]  # a value, and the bounds of its 95 % con
 
 @dataclass(frozen=True)
 class Series:
-    """A line in a chart, or points with `marks`; `low` and `high` are bounds of intervals."""
+    """A line in a chart or, if `marks` is set, points; `low` and `high` bound the intervals."""
 
     label: str
     x: Sequence[float]
@@ -117,7 +117,7 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
 
 
 def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") -> None:
-    """Write a figure to a file; an SVG file gets a description and is compacted by `small`."""
+    """Write a figure to a file; add the description to an SVG file, and compact it with `small`."""
     form = Path(path).suffix.lower().removeprefix(".")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=form, dpi=90, metadata=dict.fromkeys(_METADATA[form]))

@@ -14,7 +14,7 @@ from ..golden.ring.rotation import RotationPolicy, RotationState
 from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 
-# Classes of queries: the key must be reported, may have left a trace, or left no trace.
+# Classes of queries: the key must be reported, may be reported, or is reported only by mistake.
 GUARANTEED, SLACK, FRESH = 0, 1, 2
 CLASSES = ("guaranteed", "slack", "fresh")  # class names, by number
 _EVER = np.iinfo(np.int64).max
@@ -22,7 +22,7 @@ _EVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Truth:
-    """Exact state just before each operation's insertion, as arrays of shape (n,)."""
+    """The exact state of each operation's key before its insertion, as arrays of shape (n,)."""
 
     # Insertions since the key's last one: 1 if that was the previous operation, 0 for a new key.
     distance: NDArray[np.int64]
@@ -36,13 +36,13 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key, and classifies the operations on the key by it.
+    """Remembers the last insertion of every key, and classifies operations accordingly.
 
-    In a ring that counts insertions, a key is guaranteed for `window_generations` shifts, and has
-    no trace left after `ring_segments` shifts. In a ring with a span, a key is guaranteed for the
-    part of the span that is still covered, and a trace remains while a segment of the key is live.
+    In a ring that counts insertions, a key is guaranteed for `window_generations` shifts, and is
+    forgotten after `ring_segments` shifts. In a ring with a span, a key is guaranteed for the part
+    of the span that is still covered, and is forgotten when none of its segments is live any more.
     In a dictionary or timing filter, a key is guaranteed within the covered part of the window, and
-    has no trace left once its block is older than the window.
+    is forgotten once its block is older than the window.
     """
 
     def __init__(self, spec: Specification) -> None:
@@ -106,7 +106,7 @@ class Oracle:
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return rows of number, position (insertion count or time), and generation or block."""
+        """Return a row per operation: number, insertion count or time, and generation or block."""
         # In a ring, the generation is that of the previous insertion.
         each = self._spec.generation if self._ring else self._spec.block_units
         steps = (number - 2 if self._ring else moments) // each
@@ -137,11 +137,14 @@ class Oracle:
 class AgeLimits(NamedTuple):
     elapsed: Any  # guaranteed up to this many insertions or ticks since its insertion
     age: Any  # guaranteed up to this many generations since then
-    held: Any  # a trace may be left up to this many generations or blocks since then
+    held: Any  # may be reported up to this many generations or blocks since then
 
 
 class LastInsertions:
-    """Stores the last insertion of each `sortable` key as a row of integers, the first above 0."""
+    """Stores a row of integers for the last insertion of each `sortable` key.
+
+    The first integer of a row must be above 0: a row of zeros stands for a new key.
+    """
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None
@@ -179,7 +182,7 @@ class LastInsertions:
 def indices(
     known: NDArray[Any], values: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the indices of values in the sorted `known` values, and a mask of new values."""
+    """Return the positions of `values` in the sorted `known` values, and a mask of new values."""
     index = np.searchsorted(known, values)
     new = index == len(known)
     new[~new] = known[index[~new]] != values[~new]

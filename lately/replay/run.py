@@ -123,7 +123,7 @@ class RunResult:
 
     @property
     def decided(self) -> bool:
-        """Whether a threshold table decides which keys are self."""
+        """Whether a threshold table decides which keys are reported."""
         return self.spec.classes is not None
 
     @property
@@ -212,7 +212,7 @@ class RunResult:
             figures["span"] = {
                 "ticks": span,
                 "tick_seconds": clock.tick / NANOSECONDS,
-                # Every key younger than this is self.
+                # Every younger key is reported, unless the window was shortened.
                 "seconds": span * clock.tick / NANOSECONDS,
                 "late_times": clock.late,
                 "latest_seconds": clock.latest / NANOSECONDS,
@@ -270,7 +270,10 @@ class RunResult:
 
 
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
-    """Return distance bin edges: four per octave, and the ends of window and slack, or of span."""
+    """Return the edges of distance bins, four per octave.
+
+    The end of a span, or the ends of the window and of the slack, are edges too.
+    """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window
     if spec.kind == "ring" and spec.timed:
@@ -506,7 +509,10 @@ class _Replay:
 
 
 class _Checkpoints:
-    """Takes checkpoints in a stream of unknown length, and halves their number at a maximum."""
+    """Takes checkpoints in a stream of unknown length.
+
+    At `_CHECKPOINTS` checkpoints, every other one is dropped, and the spacing doubles.
+    """
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden, self._oracle = golden, oracle
@@ -541,7 +547,7 @@ class _Checkpoints:
 
 
 def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
-    """Estimate from the first `count` records whether a stream is too short for optimisation."""
+    """Estimate from the first `count` records whether an unoptimised model is fast enough."""
     expected = count / trace.fraction if trace.fraction else math.inf
     return min(expected, limit or math.inf) <= _SHORT
 

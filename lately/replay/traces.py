@@ -1,4 +1,4 @@
-"""Read streams of text keys from access logs, CSV, lines and captures; count their time."""
+"""Read text keys from access logs, CSV files, plain lines and captures; convert times to ticks."""
 
 import csv
 import io
@@ -64,7 +64,7 @@ LOG_KEY = ("client", "method", "url")  # default key of an access log
 
 @dataclass
 class Rejects:
-    """Counts lines without a valid record, and keeps examples: line number (from 1) and reason."""
+    """Counts lines without a valid record, and keeps the numbers (from 1) and reasons of a few."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -244,11 +244,12 @@ def open_trace(
     path: str | os.PathLike[str], *, format: str = "auto", key: str | None = None,
     time: str | None = None,
 ) -> Trace:  # fmt: skip
-    """Open a file with a stream of keys, or standard input for '-'.
+    """Open a file that contains a stream of keys, or standard input for '-'.
 
-    `key` is a list of log fields (default `LOG_KEY`) or CSV columns (default 'key', else the only
-    column that is not the time), or one of `lately.captures.packet_keys.KEYS` for a capture. `time`
-    is a CSV column of seconds since the epoch or ISO 8601; default 'timestamp' or 'time'.
+    `key` names log fields (default: `LOG_KEY`) or CSV columns (default: 'key', or else the only
+    column besides the time), separated by commas. For a capture, it is one of
+    `lately.captures.packet_keys.KEYS`. `time` names a CSV column that contains seconds since the
+    epoch or ISO 8601 times (default: 'timestamp' or 'time').
     """
     if format not in FORMATS:
         raise TraceError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
