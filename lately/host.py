@@ -224,10 +224,7 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Check windows or classes, and return one for each of `count` operations.
-
-        Raises the same errors as `perform`.
-        """
+        """Check windows or classes like `perform`; return one for each of `count` operations."""
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)
@@ -272,10 +269,7 @@ class Board(UartBone):
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return the state registers and the counters since reset.
-
-        All counters are sampled at the same time.
-        """
+        """Return the state registers and the counters since reset, all sampled at the same time."""
         self.write(register_address("control"), self._changed("control", snapshot=1))
         figures = {}
         for register in REGISTERS:

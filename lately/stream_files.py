@@ -254,10 +254,7 @@ class _Begun(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """Decompressed content of a file.
-
-    The data before damage is returned first, and then the next read raises the error.
-    """
+    """Decompressed content of a file; the read after the last intact data reports the damage."""
 
     def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
         self._kind, self._file = kind, file

@@ -105,10 +105,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return replace(packets, begin=begin, file=self._number)
 
     def _check(self) -> list[int]:
-        """Check that the files are captures and can be joined.
-
-        Returns the indices of the files that are not empty.
-        """
+        """Check that the captures can be joined; return the indices of non-empty files."""
         captures: list[int] = []
         first: list[str] = []
         for number, path in enumerate(self._paths):
@@ -149,10 +146,7 @@ def _form(head: bytes) -> list[str]:
 
 
 class PacketBlocks:
-    """Encodes packets as blocks of a single pcapng section.
-
-    An interface block precedes the first packet of each interface.
-    """
+    """Encodes packets as blocks of one pcapng section; interface blocks precede their packets."""
 
     def __init__(self) -> None:
         self._head = _SECTION
@@ -209,10 +203,7 @@ class _Input:
 
 
 class MergedCaptures(AbstractContextManager["MergedCaptures"]):
-    """Merges captures by time into a single pcapng section.
-
-    `lately.golden.packets.packet_order` defines the order of the packets.
-    """
+    """Merges captures into one section, in the order of `lately.golden.packets.packet_order`."""
 
     def __init__(self, paths: Sequence[str], bound: int) -> None:
         self._bound = bound

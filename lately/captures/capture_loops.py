@@ -106,10 +106,7 @@ def scan_blocks(
 def _packet(
     block: bytes, kind: int, order: str, interfaces: list[list[int]]
 ) -> tuple[int, int, int, int, int, int] | None:
-    """Return the table entries `AT` to `FROM` of a block's packet, or None if it does not fit.
-
-    Here, `AT` counts from the beginning of the block.
-    """
+    """Return the entries `AT` (from the block's start) to `FROM` of a packet, or None if unfit."""
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
         number, offset = 0, 12

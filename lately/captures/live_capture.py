@@ -184,10 +184,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Remove and return waiting packets in time order.
-
-        Unless `every` is set, packets that a later arrival may precede keep waiting.
-        """
+        """Remove and return packets in time order; unless `every`, keep those still in doubt."""
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
             taken.sort(key=lambda packet: packet.time)
@@ -269,10 +266,7 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
 
 
 def getting(interface: str) -> set[str]:
-    """Return the interfaces on which packets sent to `interface` can be captured.
-
-    These are the interface itself and its link: the peer of a veth, or the parent of a VLAN.
-    """
+    """Return the interfaces that can capture packets sent to `interface`: itself, and its link."""
     _require_linux("--to")
     with named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         number, attributes, at = socket.if_nametoindex(interface), {}, 32

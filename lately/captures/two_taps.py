@@ -358,10 +358,7 @@ def _records(
 
 
 def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], offset: int, hops: int) -> None:
-    """Decrement TTLs or hop limits by `hops`, but not below 1, and update IPv4 checksums.
-
-    The checksums are updated by equation 3 of RFC 1624.
-    """
+    """Reduce TTLs or hop limits by `hops`, at least to 1; update checksums (RFC 1624)."""
     limit = octets[layer3 + offset].astype(np.int64)
     lower = np.maximum(1, limit - hops)
     octets[layer3 + offset] = lower

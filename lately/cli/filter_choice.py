@@ -53,10 +53,7 @@ def planned(path: str | None) -> tuple[Fraction | None, str | None]:
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[Specification, int | None]:
-    """Return the filter with its window in real time, and its tick.
-
-    `span` and the ticks are in nanoseconds. The tick is None if the filter counts insertions.
-    """
+    """Return the filter with a window in time, and its tick in ns; None if it counts insertions."""
     if spec.timed:
         span_text = f"{spec.span:,} ticks"
         if tick is None and span is None:

@@ -409,11 +409,7 @@ def _perform(
     board: "Board", trace: "Trace", golden: "Filter | None", skip: int, limit: int | None,
     verdicts: BinaryIO | None, window: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Check and insert the keys of a trace in a board's filter, and return the counts to print.
-
-    The results are written to `verdicts` as CSV. The first `skip` keys, whose operations the board
-    has already performed, go only to the golden model. At most `limit` further keys are sent.
-    """
+    """Check and insert the keys of a trace in a board's filter, and return the counts to print."""
     import numpy as np
 
     from ..golden import Operation

@@ -85,10 +85,7 @@ class InputFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """Output file.
-
-    `standard` permits - for standard output, and `in_place` permits overwriting an input.
-    """
+    """Output file; `standard` permits -, standard output, and `in_place` overwriting an input."""
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -142,10 +139,7 @@ def _note(
     param: click.Parameter | None, ctx: click.Context | None, path: str, identity: object,
     role: str,
 ) -> None:  # fmt: skip
-    """Record that a parameter names a file, and refuse a conflict with an earlier parameter.
-
-    Several parameters may read a file, and one of them may replace the file afterwards.
-    """
+    """Record that a parameter names a file; refuse it if it conflicts with an earlier parameter."""
     if param is None or ctx is None or identity is None:
         return
     name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name

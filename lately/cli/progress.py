@@ -45,10 +45,7 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a progress bar during the block.
-
-    `columns` are "bar", "count", "share", "elapsed", "remaining", or format strings for rich.
-    """
+    """Show a progress bar with `columns`: names such as "bar" and "count", or formats of rich."""
     if not watched():
         yield _Unseen()
         return
@@ -79,11 +76,7 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """Show the progress of a stream.
-
-    The block reports progress by calling the yielded function with the result so far and the
-    completed fraction.
-    """
+    """Show the progress of a stream; the block calls the yielded function to report progress."""
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)
@@ -121,11 +114,7 @@ def parallel_bar(
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show a live view of a long run.
-
-    The block updates the view by calling the yielded function with the result so far and the
-    completed fraction.
-    """
+    """Show a live view of a long run; the block calls the yielded function to update the view."""
     if not watched():
         raise click.UsageError(
             "--watch needs a terminal on standard error, and cannot be combined with --quiet"

@@ -46,11 +46,7 @@ class CheckError(click.ClickException):
 
 
 class OneLineCommand(click.Command):
-    """Command that reports every error in one line, and enforces `rules` between its options.
-
-    The text of a rule is also its error message, such as "--by needs --scope same or other" or
-    "--to cannot be combined with --out-dir or --dry-run".
-    """
+    """Reports every error in one line, and enforces `rules`, which are also the error messages."""
 
     def __init__(self, *args: Any, rules: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
@@ -205,10 +201,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Record the first interrupt; the block asks for it by calling the yielded object.
-
-    A second interrupt ends the block.
-    """
+    """Record the first interrupt, which the yielded function reports; a second ends the block."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 

@@ -465,10 +465,8 @@ class RotatingWriter(FolderWriter):
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:
-        """Write the kept packets from byte `begin` to byte `end`, and the data between them.
-
-        The file header, or the section and its interface blocks, are saved for the next output.
-        """
+        """Write the packets kept from byte `begin` to byte `end`, and the data between them."""
+        # The next output needs the file header, or the section and its interface blocks.
         packets = replace(judged.packets, begin=begin, end=end)
         self._writer(judged._replace(packets=packets))
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]

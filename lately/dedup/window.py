@@ -18,10 +18,7 @@ RINGS = PlannedRing("gebf", generations=range(1, 15))
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
-    """Return the cheapest filter that remembers up to `window` packets for `span`, and its tick.
-
-    `span` and the tick are in nanoseconds.
-    """
+    """Return the cheapest filter for `window` packets and a `span` in ns, and its tick in ns."""
     if span > MAX_SPAN:
         raise RequirementError(
             f"--span: must be at most {time_text(Fraction(MAX_SPAN, 10**9))}, "

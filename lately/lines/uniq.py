@@ -88,10 +88,7 @@ class LineKey:
         return words, keyed
 
     def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
-        """Return an array of bytes, and the start and end of each line's key in the array.
-
-        If a line has no key, the start is -1.
-        """
+        """Return bytes, and the start and end of each line's key; a missing key starts at -1."""
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may lack a newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0

@@ -179,10 +179,7 @@ def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
 def _alternatives(
     pool: Iterable[PricedSpec], requirement: Requirement, count: int
 ) -> list[Candidate]:
-    """Return the cheapest filter, and costlier ones with less slack, lower latency or no moves.
-
-    Moves are those of cuckoo hashing.
-    """
+    """Return the cheapest filter, and costlier ones with less slack, lower latency or no moves."""
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
         spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
@@ -254,10 +251,7 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window below the required one for which a filter exists, or None.
-
-    The window is rounded down to `digits` significant digits.
-    """
+    """Return the largest feasible window below the required one, to `digits` digits, or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]

@@ -141,10 +141,7 @@ class AgeLimits(NamedTuple):
 
 
 class LastInsertions:
-    """Stores a row of integers for the last insertion of each `sortable` key.
-
-    The first integer of a row must be above 0: a row of zeros stands for a new key.
-    """
+    """Stores integers about the last insertion of each `sortable` key; the first is at least 1."""
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None

@@ -270,10 +270,7 @@ class RunResult:
 
 
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
-    """Return the edges of distance bins, four per octave.
-
-    The end of a span, or the ends of the window and of the slack, are edges too.
-    """
+    """Return the edges of distance bins: four per octave, and the ends of window, slack or span."""
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window
     if spec.kind == "ring" and spec.timed:
@@ -509,10 +506,7 @@ class _Replay:
 
 
 class _Checkpoints:
-    """Takes checkpoints in a stream of unknown length.
-
-    At `_CHECKPOINTS` checkpoints, every other one is dropped, and the spacing doubles.
-    """
+    """Takes checkpoints; when there are `_CHECKPOINTS`, drops every other one."""
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden, self._oracle = golden, oracle
