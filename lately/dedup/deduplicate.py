@@ -140,7 +140,8 @@ class Judged(NamedTuple):
     dropped: NDArray[np.bool_]  # shape (n,)
 
     def part(self, which: slice) -> "Judged":
-        digests = Digests(*(column[which] for column in self.digests))
+        values, versions, faults = self.digests
+        digests = Digests(values[which], versions[which], faults[which])
         packets = self.packets.part(which)
         start = self.start + (which.start or 0)
         return Judged(start, packets, digests, self.elapsed[which], self.dropped[which])
