@@ -541,7 +541,7 @@ WRONG = [
     (SMALL, {"limit": 0}, "limit: must be at least 1, not 0"),
     (SMALL, {"engine": "fpga"}, "engine: must be one of rtl, golden, not 'fpga'"),
     (FilterSpec(family="apbf", k=3, l=2, slice_bits=100), {"engine": "rtl"},
-     "apbf: hardware needs .* powers of two, not 100"),
+     "apbf: block and part sizes must be powers of two in hardware, not 100"),
     (replace(ROOMY, window=8), {"engine": "rtl"}, "window: must be at least 16 in hardware"),
     (TIMED, {"tick": None}, "tick: must be at least 1 ns for a span, not None$"),
     (TIMED, {"tick": 0}, "tick: must be at least 1 ns for a span, not 0$"),
