@@ -1,4 +1,4 @@
-"""Measures the clock and area of frame deduplicators on devices, after placement and routing."""
+"""Measures the maximum clock and area of frame deduplicators after placement and routing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Compares the speed of the golden models with filters of other libraries."""
+"""Compares the speed of the golden models with that of filters from other libraries."""
 
 import ctypes
 import math

@@ -1,4 +1,4 @@
-"""Measures the clock and area of units on devices, after placement and routing."""
+"""Measures the maximum clock and area of units on devices, after placement and routing."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

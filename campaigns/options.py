@@ -55,7 +55,7 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def workers(noun: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options --scheduler and --jobs, whose help is `noun`."""
+    """Return a decorator that adds the options --scheduler and --jobs, for `noun` in their help."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)

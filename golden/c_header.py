@@ -181,7 +181,7 @@ def _hash(key_hash: KeyHash) -> str:
 
 
 def _tables(columns: Iterable[int]) -> str:
-    """Return C tables with the XOR of the columns that the bits of each key byte select.
+    """Return C tables: for each value of a key byte, the XOR of the columns of its set bits.
 
     The C preprocessor computes the XORs.
     """

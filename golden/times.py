@@ -63,7 +63,7 @@ def nanoseconds(
 
 
 def _check_unit(name: str, array: NDArray[Any], unit: int, meaning: str, other: str) -> None:
-    """Refuse times since 1970 that are before 1973, or that seem to be in another unit.
+    """Refuse times that lie before 1973, or that seem to be in a different unit.
 
     `unit` is the number of units per second.
     """

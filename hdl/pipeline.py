@@ -110,7 +110,7 @@ class Staged:
 
 
 class Draft:
-    """Stand-in for a module that ignores all statements, so that only the stages are computed."""
+    """Stand-in for a module that discards all statements, to compute only pipeline stages."""
 
     def __init__(self):
         self.d = self.sync = self.comb = self

@@ -26,7 +26,7 @@ def detector_stages(*, parts: int, segments: int, run: int, starts: int, levels:
 
 
 def paged_stages(depth: int, *, far: bool = False) -> int:
-    """Return the number of cycles from a read address of a `PagedMemory` to the word."""
+    """Return the read latency of a `PagedMemory`, in cycles."""
     return 2 + 2 * far + ceil_log(2, -(-depth // PAGE_WORDS)) // 2
 
 

@@ -224,7 +224,7 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Check windows or classes like `perform`; return one for each of `count` operations."""
+        """Check windows or classes as `perform` does; return one for each operation."""
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)

@@ -207,7 +207,7 @@ class _Frames:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing, because short frames compress worse."""
+        """Do nothing: a flush would end the frame early, and short frames compress poorly."""
 
     def end(self) -> None:
         data, self._waiting = self._waiting, bytearray()
@@ -283,7 +283,7 @@ class _Unpacked(io.RawIOBase):
         if not self._packed:
             return False
         if not (self._packed.startswith(self._magic) or _SKIPPED.match(self._packed)):
-            raise EOFError("other bytes follow the compressed data")
+            raise EOFError("unexpected data follows the compressed data")
         self._frame = _DECOMPRESSORS[self._kind]()
         return True
 

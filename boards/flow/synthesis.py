@@ -250,7 +250,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     if not report["fmax"]:
-        raise SynthesisError("the unit has no path between registers, so its clock cannot be timed")
+        raise SynthesisError("the unit has no register-to-register path, so its clock is unknown")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
     return clock, round(report["fmax"][clock]["achieved"], 2)
 

@@ -310,7 +310,7 @@ class FilterLink(Link):
 
 
 class FrameLink(Link):
-    """A deduplicator between two Ethernet lines, behind a serial line; see `LineDeduplicator`."""
+    """A deduplicator between two Ethernet links, controlled over a serial port."""
 
     def __init__(self, deduplicator, *, baud, version=(0, 0, 0), clock_hz=GMII_HZ):
         inner = ControlledDeduplicator(deduplicator, bus="wishbone", version=version)

@@ -348,7 +348,7 @@ class WindowDictionary(CountedFilter):
 
     @property
     def memory(self) -> Ages:
-        """Age plus 1 and remainder of each cell, 0 if it is not live; shape (2, columns, rows)."""
+        """Age + 1 and remainder of each cell, both 0 if not live; shape (2, columns, rows)."""
         distances = self._distances(self._times)
         live = distances <= self.window
         return np.stack([distances * live, self._held * live])

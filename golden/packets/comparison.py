@@ -147,7 +147,7 @@ class Comparison:
         return mask
 
     def cut(self, octets: bytes, length: int) -> tuple[bytes, int]:
-        """Return the masked part of a message to compare, and the part's length on the line."""
+        """Return the masked part of a message to compare, and the part's length on the wire."""
         mask = self.mask
         head = np.frombuffer(octets[: len(mask)], np.uint8)
         octets = (head & mask[: len(head)]).tobytes() + octets[len(mask) :]

@@ -54,7 +54,9 @@ class CopyRule:
                 names = ", ".join(str(item) for item in known)
                 raise FieldError(f"{name}: must be one of {names}, not {getattr(self, name)!r}")
         if self.differs and self.scope == "other":
-            raise FieldError("scope: must be any or same if a property must differ, not other")
+            raise FieldError(
+                "scope: must be 'any' or 'same' if a property must differ, not 'other'"
+            )
 
     @property
     def differing(self) -> str | None:

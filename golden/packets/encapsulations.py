@@ -31,7 +31,7 @@ class HeaderStart(NamedTuple):
 
     kind: int
     at: int
-    end: int  # first byte after the content on the line
+    end: int  # first byte after the content on the wire
     tags: tuple[int, ...] = ()  # VLAN identifiers before the header, outermost first
 
 

@@ -3,10 +3,10 @@
 The message consists of the bytes of layer 3, up to the end that its header states, with the TTL or
 hop limit and the IPv4 header checksum set to zero. For a packet that is not IP, the message is the
 whole frame. The message is padded with zeros to at least two words of 8 bytes, which alternate
-between two lanes. If the capture is incomplete, another word follows: the length of the message on
-the line. Both lanes end with 7 bytes: the captured length of the message, the version, the number
-of VLAN identifiers, and the identifiers. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`)
-under its own secret; the digest is the XOR of both lanes.
+between two lanes. If the capture is incomplete, another word follows: the length of the message
+on the wire. Both lanes end with 7 bytes: the captured length of the message, the version, the
+number of VLAN identifiers, and the identifiers. Each lane is SipHash-1-3
+(`lately.golden.hash.siphash`) under its own secret; the digest is the XOR of both lanes.
 
 With two lanes, hardware that accepts one word per cycle has two cycles for the two additions of a
 word. Two lanes distinguish packets as well as one SipHash: if one lane differs, its change cannot
@@ -49,7 +49,7 @@ class Message(NamedTuple):
     octets: bytes
     version: Version
     tags: tuple[int, ...]  # VLAN identifiers, outermost first
-    length: int  # bytes on the line; above len(octets) if the capture is incomplete
+    length: int  # bytes on the wire; above len(octets) if the capture is incomplete
     kind: int = 0  # protocol, for `Version.CONTROL`
 
     @property

@@ -24,7 +24,7 @@ LINK_HEADERS = {
 }  # fmt: skip
 
 Buffer = NDArray[np.uint8]
-Packets = NDArray[np.int64]  # rows: offset in a buffer, captured length, length on the line, link
+Packets = NDArray[np.int64]  # rows: offset in a buffer, captured length, length on the wire, link
 Types = tuple[int, ...]
 Tunnels = tuple[Tunnel, ...]
 ETHERNET = 1  # link type of Ethernet
@@ -68,7 +68,7 @@ class Layers(NamedTuple):
     end: int  # first byte after layer 3; the rest, such as padding, belongs to the frame
     tags: tuple[int, ...]  # VLAN identifiers, outermost first; none for the whole frame
     faults: Fault
-    # first byte after layer 3 on the line; above `end` if the capture is incomplete
+    # first byte after layer 3 on the wire; above `end` if the capture is incomplete
     line_end: int
     kind: int = 0  # for `Version.CONTROL`, kind in `encapsulations`; otherwise 0
 
@@ -81,7 +81,7 @@ def layers(
     tag_types: Types = (),  # additional EtherTypes of VLAN tags, not with `Reach.HARDWARE`
     tunnels: Tunnels = (),  # with `Reach.INNER`; a tunnel that cannot be parsed ends the search
 ) -> Layers:
-    """Find layer 3 of a packet with `length` bytes on the line, of which `frame` was captured."""
+    """Find layer 3 of a packet of `length` bytes on the wire; `frame` holds the captured bytes."""
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), cut, length)
     steps = _steps(reach, tag_types, tunnels)
@@ -252,7 +252,7 @@ def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
 
 
 def frames(buffer: Buffer, packets: Packets) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the captured bytes, length on the line and link type of each packet in a buffer."""
+    """Yield the captured bytes, length on the wire and link type of each packet in a buffer."""
     for at, captured, length, link in packets.T.tolist():
         if not (at >= 0 and 0 <= captured <= min(len(buffer) - at, length)):
             raise ValueError("packets: must be inside the buffer")
@@ -327,7 +327,7 @@ PASSED: dict[int, Step] = {
 
 
 def inner_layers(frame: bytes) -> Layers:
-    """Find the innermost layer 3 of a complete Ethernet frame within the limits of hardware.
+    """Find the innermost layer-3 packet of a complete Ethernet frame, as the hardware parser does.
 
     The result is that of `layers` with `Reach.INNER`, except:
 
@@ -376,7 +376,7 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
 
 
 def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Layers, HeaderStart]:
-    """Return the layer 3 at `start`, and a copy of `start` that ends where layer 3 ends."""
+    """Return the layer-3 header at `start`, and `start` cut off at the end of its packet."""
     version, find_size = SIZES[start.kind]
     at, size = start.at, find_size(octets[start.at :])
     end = min(at + size, start.end) if size else start.end
@@ -386,7 +386,7 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 
 
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Find the content of an IP packet that is not a fragment (RFC 791, 2.3)."""
+    """Find the payload of an IP packet that is not a fragment (RFC 791, 2.3)."""
     at = start.at
     if start.kind == IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]

@@ -25,7 +25,7 @@ Shape = tuple[int, int, int, int]
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], Sizes]) -> Sizes:
-    """Return the sizes of the shape with the fewest bits, or of a faster one of similar size."""
+    """Return the dimensions of the smallest shape, or of a faster one that is hardly larger."""
 
     def cost(shape: Shape) -> float:
         bits, epochs, hashes, _ = shape

@@ -202,7 +202,7 @@ class SlidingFilter(CountedFilter):
     def generation(self, value: int) -> None:
         require_count("generation", value, high=MAX_LENGTH)
         if self._follows:
-            raise ValueError("filter: must be attached with write=True to change it")
+            raise ValueError("filter: attached read-only; pass write=True to `attach` to change it")
         self._ring.generation = int(value)
 
     def close(self) -> None:
@@ -459,7 +459,7 @@ class TimeLimitedRing(TimedFilter):
         self._digest_under(secret)
 
     def _wrap(self) -> None:
-        """Pass the ring to the C extension, at first and whenever its memory has been replaced."""
+        """Pass the ring to the C extension on first use, and after its memory has been replaced."""
         if self._ring._engine is not None:
             self._engine = compilation.extension().TimedRing(
                 self._ring._engine, self._numbers, *self._turns.shared()

@@ -283,7 +283,7 @@ class BlockSegmentMemory(SegmentMemory):
         return set.at(self._address_registers + 1)
 
     def _kept(self, m, pipe, words, address, setting):
-        """Replace each word that was read during a write by the previous word with the bit set."""
+        """Where a word was read during its write, use the old value with the new bit set."""
         repeated = self._same_word(pipe, address, setting)
         added = 1 << self._digits(address.at(repeated.stage + 1).value)[0]
         known = []

@@ -44,7 +44,7 @@ _HALF = 16
 class Kind(IntEnum):
     """Kind of a header.
 
-    The preceding EtherType states the kind of a `TYPE` header. `NONE` ends the search.
+    The kind of a `TYPE` header depends on the EtherType before it; `NONE` ends the search.
     """
 
     NONE = 0

@@ -282,7 +282,7 @@ class AlignedBeats(wiring.Component):
         return m
 
     def _locate(self, m, pipe, slot, fields):
-        """Return each beat as a `_Beat`: first without, then with the position in the message."""
+        """Return two `_Beat` views of each beat: without and with its position in the message."""
         bits = self._byte_bits
         number = Signal(END_BITS - bits)
         with m.If(self.slot.valid):

@@ -122,7 +122,7 @@ class Ring(wiring.Component):
 
 
 def illegal_masks(m, mask, spare, *, run):
-    """Return whether `mask` did not select the `run` segments after the spare in the last cycle."""
+    """Return whether `mask` was not the `run` segments after the spare in the previous cycle."""
     behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
     return registered(m, mask ^ behind, "differs").any()
 

@@ -36,7 +36,7 @@ class Threshold(data.StructLayout):
 
 
 class DecisionTables(wiring.Component):
-    """Decides from a table of thresholds whether a key has enough oldest cells to be reported."""
+    """Decides from a threshold table whether a key has enough cells of its age to be reported."""
 
     LATENCY = DECISION_LATENCY
 

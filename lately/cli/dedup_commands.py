@@ -130,7 +130,7 @@ _compare_options = options.together(
 @options.option("--rotate-time T", "Start a new file after this time, such as 1h.")
 @options.folder_option("Write an output per input, with the same name, to this folder.")
 @options.option(
-    "--dry-run", "Report only, and write no file. Of several paths, the last one (OUT) is ignored."
+    "--dry-run", "Only report, and write no files. Of several paths, OUT (the last) is ignored."
 )
 @options.out_option("Write a report on the duplicates to FILE, as HTML.", "--report")
 @options.out_option("Write the dropped packets to a capture.", "--dropped")

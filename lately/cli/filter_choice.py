@@ -18,7 +18,7 @@ def choice(
     *, spec: str | None, preset: str | None, window: int | None, fpr: float | None,
     span: str | None, tick: str | None, rate: float | None, when_full: str | None,
 ) -> tuple[Specification, int | None]:  # fmt: skip
-    """Return the requested filter, and its tick in nanoseconds, or None if it counts insertions."""
+    """Return the requested filter and its tick in ns; the tick is None if it counts insertions."""
     length, period = nanoseconds("span", span) or None, nanoseconds("tick", tick) or None
     if window is None and fpr is None and rate is None:
         return with_span(choose_unit(spec, preset), length, period, when_full)
@@ -53,7 +53,7 @@ def planned(path: str | None) -> tuple[Fraction | None, str | None]:
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[Specification, int | None]:
-    """Return the filter with a window in time, and its tick in ns; None if it counts insertions."""
+    """Return the filter with a time window, and the tick in ns (None if it counts insertions)."""
     if spec.timed:
         span_text = f"{spec.span:,} ticks"
         if tick is None and span is None:

@@ -167,7 +167,7 @@ def _requirement(
     if not limited and not sized:
         raise click.UsageError("give either --window, or --span with --rate")
     if not limited and fpr is None:
-        raise click.UsageError("give --fpr")
+        raise click.UsageError("--fpr is missing")
     from ..boards.flow.devices import device
     from ..golden import FAMILIES
     from ..golden.durations import time_seconds

@@ -1,4 +1,4 @@
-"""Plan families whose cells hold timestamps: dictionaries and timing filters, in all sizes."""
+"""Planning of filters whose cells hold timestamps: dictionaries and timing filters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

@@ -147,7 +147,7 @@ def conclusion(record: Record) -> Conclusion:
         values, missing = record.result["values"], record.result["missing"]
         return Conclusion(findings, charts, values, missing)
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{record.point}: not the conclusion of a study: {error}") from None
+        raise RecordError(f"{record.point}: not a valid result of a study: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class StoredFrames(Harness):
             ]
 
     def _follow_bit(self, m, cell):
-        """Follow one bit until it leaves; return a function that checks a transfer."""
+        """Track one bit through the store; return a function that checks a transfer for it."""
         store, read = self._store, self._read
         number, beat = constant(m, range(2 * _FRAMES)), constant(m, range(_LONGEST))
         lane, value, expected = constant(m, range(len(store.o.p.data))), Signal(), Signal()

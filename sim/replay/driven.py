@@ -1,4 +1,4 @@
-"""Compiled units: their driver sends beats of operations, and reads counters and memories."""
+"""Drivers of compiled units, which send beats of operations, and read counters and memories."""
 
 import ctypes
 from abc import abstractmethod
@@ -66,7 +66,7 @@ class DrivenModel(Closable):
             self._unit = ctypes.c_void_p()
 
     def __exit__(self, *error: object) -> None:
-        """Close the model; unless an error occurred, first check that no surplus result leaves."""
+        """Close the model; if no error occurred, first check that it produces no extra results."""
         try:
             if self._unit and error[:1] == (None,):
                 self.idle(2 * self._latency)

@@ -485,7 +485,7 @@ FIELDS = [
     (lambda: CopyRule(scope="x"), "scope: must be one of any, same, other, not 'x'"),
     (lambda: CopyRule(by="x"), "by: must be one of ..."),
     (lambda: CopyRule(differs="ttl", scope="other"),
-     "scope: must be any or same if a property must differ..."),
+     "scope: must be 'any' or 'same' if a property must differ..."),
     *((partial(rule.check, Comparison(field)),
        "differs: ... is compared, so it cannot differ in copies")
       for rule, field in ((CopyRule(differs="ttl"), Field.TTL),

@@ -147,7 +147,7 @@ MESSAGES = {
     },
     "plan": {
         "": "give either --window, or --span with --rate (see 'lately plan --help')",
-        "--window 9": "give --fpr (see 'lately plan --help')",
+        "--window 9": "--fpr is missing (see 'lately plan --help')",
         "--window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1. (see",
         "--window 9 --fpr 0.1 --family bloom": "family: must be one of apbf, apbbf, gebf, blocked-"
         "gebf, window-dictionary, partitioned-timing, timed-timing, not bloom",

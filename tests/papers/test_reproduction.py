@@ -132,7 +132,7 @@ def test_record_holds_a_conclusion():
     ],
 )
 def test_record_wrong(result, reason):
-    with pytest.raises(RecordError, match=f"not the conclusion of a study: {reason}"):
+    with pytest.raises(RecordError, match=f"not a valid result of a study: {reason}"):
         conclusion(Record({"study": "x", "quick": False}, {}, result))
 
 
