@@ -202,7 +202,7 @@ class SlidingFilter(CountedFilter):
     def generation(self, value: int) -> None:
         require_count("generation", value, high=MAX_LENGTH)
         if self._follows:
-            raise ValueError("filter: attached read-only; pass write=True to `attach` to change it")
+            raise ValueError("filter: must be attached with write=True to change it")
         self._ring.generation = int(value)
 
     def close(self) -> None:

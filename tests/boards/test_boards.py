@@ -335,7 +335,7 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
 def test_failure_leaves_what_was_there(fake, tmp_path):
     build(replace(board("icebreaker"), clock_mhz=48), directory=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(TimingError, match=r"at most 50 MHz, not 60 \(icebreaker, seed 1\)$"):
+    with pytest.raises(TimingError, match=r"at most 50 MHz, not 60 MHz \(icebreaker, seed 1\)$"):
         build(replace(board("icebreaker"), clock_mhz=60), directory=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -458,10 +458,10 @@ WRONG = [
     (lambda out: build(replace(SMALL, baud=0), directory=out),
      "baud: must be between 115200 and 3000000, not 0"),
     (lambda out: build(replace(SMALL, baud=3_000_000), directory=out),
-     "clock: must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
+     "clock: must be at least 24000000 Hz (8 cycles per bit at 3000000 baud), not 18000000 Hz"),
     (lambda out: build(replace(SMALL, clock_mhz=153), directory=out),
      "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
-     "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"),
+     "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153 MHz"),
     (lambda out: build(replace(SMALL, clock_mhz=72, seeds=(1, 3)), directory=out),
      "clock: static timing permits at most 70 MHz, not 72 (icebreaker, seeds 1, 3)"),
 ]  # fmt: skip
@@ -546,7 +546,7 @@ def test_program_takes_what_was_built(loader, monkeypatch):
 def test_program_wrong(loader, monkeypatch):
     arguments = "program", "--board", "icebreaker", "--file", loader / "bits"
     monkeypatch.setenv("LOADER_STATUS", "3")
-    assert _error(*arguments) == "openFPGALoader: failed with exit status 3"
+    assert _error(*arguments) == "openFPGALoader failed with exit status 3"
     monkeypatch.setenv("PATH", str(loader))
     assert _error(*arguments) == ("openFPGALoader not found on PATH; install it to load bitstreams")
 

@@ -134,7 +134,7 @@ def test_command(tmp_path, monkeypatch):
     assert lately("convert", "seen.bin", "back.npz", "--spec", "seen/seen.toml").exit_code == 0
     assert load("back.npz") == model
     for arguments, message in (
-        (["convert", "seen.bin", "x.npz"], "give --spec, the specification of the C header"),
+        (["convert", "seen.bin", "x.npz"], "give --spec, the TOML file that was exported"),
         (["convert", "seen.npz", "x.bin", "--spec", "seen/seen.toml"], "--spec applies only "),
         (["convert", "seen/seen.h", "x.npz", "--spec", "seen/seen.toml"], "state: expected 208"),
         (["export", "--preset", "tiny", "--name", "a", "--c", "--bus", "wishbone"],

@@ -543,7 +543,7 @@ REFUSED = [
     (["--device", "ecp5-25k-6", "--wrap", "frames-8"],
      "span: must be given for a frame deduplicator"),
     (["--device", "xc7a35t", "--placement-seed", "3"],
-     "--placement-seed has no effect: no tool can place xc7a35t"),
+     "--placement-seed has no effect: no place-and-route tool supports xc7a35t"),
 ]  # fmt: skip
 LARGE = [(["--device", "ice40-up5k", "--preset", "large"], "ice40-up5k: needs ")]
 

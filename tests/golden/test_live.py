@@ -211,7 +211,7 @@ def test_a_reader_changes_nothing(path):
     share(build("GEBF"), path)
     before, ring = path.read_bytes(), attach(path)
     for change in CHANGES:
-        with pytest.raises(ValueError, match=r"^filter: attached read-only; pass write=True to "):
+        with pytest.raises(ValueError, match=r"^filter: must be attached with write=True to chan"):
             change(ring)
     assert ring.counters["operations"] == 0
     assert path.read_bytes() == before

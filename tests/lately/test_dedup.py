@@ -214,7 +214,7 @@ def test_too_many_steps(tmp_path):
     """What passes at steps does not overflow."""
     settings = what_for(MAX_SPAN, 12, 1e-3)
     path = write(tmp_path, timed_capture([(time << 61, 1) for time in 4 * (1, 0)]))
-    with pytest.raises(TraceError, match=r"^time: more than 2\*\*62 ns have elapsed, because"):
+    with pytest.raises(TraceError, match=r"^time: more than 2\*\*62 ns accumulated, because"):
         run(path, settings)
 
 

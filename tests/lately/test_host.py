@@ -680,11 +680,11 @@ def test_wrong_commands(boards, files, monkeypatch):
 def test_simulated_port_has_a_filter_of_a_file_or_a_preset(files, monkeypatch):
     built = []
 
-    def simulated(spec):
+    def simulated(spec, **_):
         built.append(spec)
         raise HostError("stop")
 
-    monkeypatch.setattr(host_commands, "_simulated", simulated)
+    monkeypatch.setattr("lately.boards.link.link.FilterLink", simulated)
     for name in ("", ":tiny", f":{files / 'spec.toml'}"):
         assert lately(f"sim{name}", "info", spec=None, status=2) == "lately: error: stop"
     assert built == [preset("tiny"), preset("tiny"), SPEC]

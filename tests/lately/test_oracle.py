@@ -205,7 +205,9 @@ def test_interval_of_nothing():
 
 
 def test_interval_wrong():
-    with pytest.raises(ValueError, match=r"hits: must be between 0 and 3 \(trials\), not 4"):
+    with pytest.raises(
+        ValueError, match=r"hits: must be between 0 and 3, the number of trials, not 4"
+    ):
         clopper_pearson(4, 3)
 
 
