@@ -463,7 +463,7 @@ WRONG = [
      "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
      "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153 MHz"),
     (lambda out: build(replace(SMALL, clock_mhz=72, seeds=(1, 3)), directory=out),
-     "clock: static timing permits at most 70 MHz, not 72 (icebreaker, seeds 1, 3)"),
+     "clock: static timing permits at most 70 MHz, not 72 MHz (icebreaker, seeds 1, 3)"),
 ]  # fmt: skip
 
 
