@@ -253,20 +253,6 @@ class _Turns(BitArrays):
     filled: int  # keys of the current generation
     shifts: int
 
-    @staticmethod
-    def _rate(generation: int, bits: int, hashes: int) -> float:
-        """Return the false-positive rate of two arrays of `bits`, averaged over a generation."""
-        raise NotImplementedError
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits, hashes = _fewest(partial(cls._rate, keys), fpr, keys)
-        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
-
-    @property
-    def fpr(self) -> float:
-        return self._rate(self.generation, self._shape[1], self.hashes)
-
     def _prepare(self) -> None:
         self.window = self.generation
         self._share(2)
@@ -283,7 +269,23 @@ class _Turns(BitArrays):
         self.filled += 1
 
 
-class DoubleBuffering(_Turns):
+class _Buffering(_Turns):
+    @staticmethod
+    @abstractmethod
+    def _rate(generation: int, bits: int, hashes: int) -> float:
+        """Return the false-positive rate of two arrays of `bits`, averaged over a generation."""
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits, hashes = _fewest(partial(cls._rate, keys), fpr, keys)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+    @property
+    def fpr(self) -> float:
+        return self._rate(self.generation, self._shape[1], self.hashes)
+
+
+class DoubleBuffering(_Buffering):
     """Pair of Bloom filters: one is active, and the other one warms up to replace it.
 
     Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for Packet
@@ -310,7 +312,7 @@ class DoubleBuffering(_Turns):
             write(bits, positions)
 
 
-class A2Buffering(_Turns):
+class A2Buffering(_Buffering):
     """Two active Bloom filters: insertions write the first, and queries read both.
 
     Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for Dynamic Sets", IEEE
