@@ -238,7 +238,9 @@ class FrameStore(wiring.Component):
         m.d.comb += [
             self.ring.b_address.eq(write_address),
             self.ring.value.eq(self.word),
-            self.ring.write.eq(self.write),
+            # The word at this address is always free, so the block RAMs need no write enable,
+            # whose path would limit the clock.
+            self.ring.write.eq(1),
         ]
         with m.If(self.write | self.discard):
             m.d.sync += write_address.eq(Mux(self.discard, begin, after))
@@ -251,7 +253,7 @@ class FrameStore(wiring.Component):
         taken = (write_address - read_address)[: len(write_address)]
         fits = Signal(init=1)
         m.d.sync += [
-            fits.eq(taken <= self._beats - ROOM_LAG),
+            fits.eq(taken < self._beats - ROOM_LAG),
             self.room.eq(fits & (kept <= self._frames - ROOM_LAG)),
         ]
 

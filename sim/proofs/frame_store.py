@@ -152,7 +152,7 @@ class StoredFrames(Harness):
             inner["write_address"] == (self._total + self._written)[: len(address)],
             inner["kept"] == waiting,
             # Beats that have been written but not read.
-            (self._total + self._written - address)[: len(address)] <= _BEATS,
+            (self._total + self._written - address)[: len(address)] < _BEATS,
         )
         for number, (order, record) in enumerate(zip(orders, self._records, strict=True)):
             after = (number + 1) % len(orders)
