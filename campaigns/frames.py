@@ -70,7 +70,7 @@ CASES = {
         Case("128/small", "ecp5-85k-8", mhz=156),
         Case("128/1-ms", "ecp5-85k-8", mhz=145),
         Case("256/small", "ecp5-85k-8", seeds=(1,), mhz=130),
-        Case("128/small", "lifcl-40", seeds=(1,), mhz=100),
+        Case("128/small", "lifcl-40", mhz=120),
         Case("512/small", "ecp5-85k-8", seeds=(1,), mhz=100),
     )
 }

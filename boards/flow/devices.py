@@ -35,6 +35,7 @@ class Device:
     bram: int
     usram: int = 0  # only on PolarFire
     bram_bits: int  # bits per block RAM without ninth bits
+    lut_address_bits: int = 5  # address bits of a LUT memory
     # For "lut", "ff", "bram" and "usram": regular expressions for yosys cells, with the number of
     # resources that each such cell uses.
     cells: Mapping[str, Mapping[str, int]]

@@ -1,4 +1,4 @@
-"""Changes to yosys netlists before placement, for Gowin and ECP5."""
+"""Changes to yosys netlists before placement, for Gowin, ECP5 and Nexus."""
 
 import re
 from collections.abc import Iterator
@@ -89,4 +89,19 @@ def use_normal_mode(netlist: dict[str, Any]) -> bool:
                 if not (writes and any(bit in read for bits in outputs for bit in bits)):
                     cell["parameters"][mode] = "NORMAL"
                     changed = True
+    return changed
+
+
+def free_carry_inputs(netlist: dict[str, Any]) -> bool:
+    """Disconnect constant carry inputs of Nexus carry cells; return whether there were any."""
+    # The first cell of a chain ignores its carry input, which may be wired to another chain. ABC9
+    # connects the absent input to a constant, and nextpnr then rejects the chain.
+    changed = False
+    for module in netlist.values():
+        cells = module["cells"].values()
+        zeros = {bit for cell in cells if cell["type"] == "VLO" for bit in cell["connections"]["Z"]}
+        for cell in cells:
+            if cell["type"] == "CCU2" and set(cell["connections"]["CIN"]) <= {"0", *zeros}:
+                changed |= bool(cell["connections"]["CIN"])
+                cell["connections"]["CIN"] = []
     return changed

@@ -20,7 +20,7 @@ from .devices import Device
 from .floorplan import SITES, Groups, options_for, place_blocks
 from .inference import is_inferred
 from .kept_netlists import KeptNetlist
-from .netlists import make_timeable, use_normal_mode
+from .netlists import free_carry_inputs, make_timeable, use_normal_mode
 
 # Called with the current stage and the completed fraction of the whole run.
 Progress = Callable[[str, float], None]
@@ -55,6 +55,9 @@ _PINS = {
     "nexus": ("pins.pdc", "ldc_set_location -site {{{1}}} [get_ports {{{0}}}]"),
     "machxo": ("pins.lpf", 'LOCATE COMP "{}" SITE "{}";'),
 }
+
+# Change to the netlist before its cells are counted, by family; returns whether it did anything.
+_CHANGES = {"ecp5": use_normal_mode, "nexus": free_carry_inputs}
 
 _RESOURCES = {
     "TRELLIS_COMB": "LUTs",
@@ -134,7 +137,8 @@ class Flow:
             if kept is not None:
                 kept.write(path.read_bytes())
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
-        if self._device.family == "ecp5" and use_normal_mode(modules):
+        change = _CHANGES.get(self._device.family)
+        if change is not None and change(modules):
             self._write(modules)
         if self._device.pins:
             file, line = _PINS.get(self._device.family, _PINS["gowin"])

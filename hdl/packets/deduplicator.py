@@ -40,12 +40,15 @@ class Deduplicator(wiring.Component):
     a `FrameIntake` discards. A discarded frame is neither looked up nor recorded. Frames of at
     least 60 bytes enter and leave without gaps.
 
-    `period` is the reset value of the port with this name. `digest` is a component to use instead
-    of a `FrameDigest`. The other options are those of `FrameOptions` and of the filter unit
+    `period` is the reset value of the port with this name. `table_bits` is an option of the
+    `FrameDigest`, by default 4 for ECP5 memories and 5 for others. `digest` is a component to use
+    instead of a `FrameDigest`. The other options are those of `FrameOptions` and of the filter unit
     (`lately.hdl.profile.UnitOptions`). The filter must be a ring with a span and 64-bit keys.
     """
 
-    def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
+    def __init__(
+        self, spec, *, period=(1 << PERIOD_BITS) - 1, table_bits=None, digest=None, **options
+    ):
         _check_filter(spec)
         self.frame_options = frames = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
@@ -57,9 +60,10 @@ class Deduplicator(wiring.Component):
         chosen = self.unit.profile.options
         ecp5 = chosen.memory.startswith("ecp5")
         self._passes = frames.longest_forwarded > frames.max_frame
-        # A distributed memory of an ECP5 has 16 words.
+        if table_bits is None:
+            table_bits = 4 if ecp5 else 5
         if digest is None:
-            digest = FrameDigest(frames.beat, table_bits=4 if ecp5 else 5, inner=frames.inner)
+            digest = FrameDigest(frames.beat, table_bits=table_bits, inner=frames.inner)
         self._digest = digest
         self._intake = FrameIntake(
             max_frame=frames.max_frame,

@@ -1,8 +1,8 @@
-"""Modes of inferred block RAM ports, which matter only where a port reads while it writes."""
+"""Changes to netlists: modes of ECP5 block RAMs, and carry inputs of Nexus devices."""
 
 import pytest
 
-from lately.boards.flow.netlists import use_normal_mode
+from lately.boards.flow.netlists import free_carry_inputs, use_normal_mode
 
 RBW = "READBEFOREWRITE"
 ENABLE, WORD, OTHER = 2, 3, 4
@@ -46,3 +46,17 @@ def test_nothing_to_change():
     modules = netlist(ENABLE, WORD)
     modules["top"]["cells"]["block"]["parameters"]["WRITEMODE_A"] = "NORMAL"
     assert not use_normal_mode(modules)
+
+
+@pytest.mark.parametrize(
+    ("carry", "left"),
+    [(["0"], []), ([WORD], []), ([OTHER], [OTHER]), ([], [])],
+    ids=["constant", "cell", "chain", "none"],
+)
+def test_carry_input_of_the_first_cell(carry, left):
+    cells = {
+        "zero": {"type": "VLO", "connections": {"Z": [WORD]}},
+        "carry": {"type": "CCU2", "connections": {"CIN": carry, "COUT": [5]}},
+    }
+    changed = free_carry_inputs({"top": {"cells": cells}})
+    assert (changed, cells["carry"]["connections"]["CIN"]) == (carry != left, left)

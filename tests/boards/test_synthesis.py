@@ -180,7 +180,8 @@ def test_device_without_a_placer_is_counted(name, bram, usram, lut, ff, tmp_path
 )
 def test_pins_are_in_the_file_that_the_tool_reads(name, line, tmp_path, monkeypatch):
     target = device(name)
-    netlist = {"modules": {"top": {"ports": {"a": {"bits": [3, 4]}, "clk": {"bits": [2]}}}}}
+    ports = {"a": {"bits": [3, 4]}, "clk": {"bits": [2]}}
+    netlist = {"modules": {"top": {"cells": {}, "ports": ports}}}
     monkeypatch.setattr(tools, "executable", lambda program: program)
     monkeypatch.setattr(
         tools.Flow, "run", lambda *_: (tmp_path / "netlist.json").write_text(json.dumps(netlist))
