@@ -317,6 +317,16 @@ def test_every_table_of_gowin_is_timed(size):
     assert report.fmax_mhz < 150
 
 
+def test_carry_chains_of_a_nexus_are_placed(tmp_path):
+    target = device("lifcl-40")
+    report = synthesize(Unit(), device=target, directory=tmp_path)
+    modules = json.loads((tmp_path / "netlist.json").read_text())["modules"].values()
+    kinds = [cell["type"] for module in modules for cell in module["cells"].values()]
+    # Two adders of 16 bits, each with a first cell and two bits in each other cell.
+    assert kinds.count("CCU2") == 2 * (1 + 8)
+    assert report.lut >= target.count("lut", "CCU2") * kinds.count("CCU2")
+
+
 # Refusals
 
 
