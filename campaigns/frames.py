@@ -67,7 +67,7 @@ CASES = {
     for case in (
         Case("8/10-ms", "ecp5-25k-6", seeds=(1,), mhz=125),
         Case("64/2-ms", "ecp5-85k-8", seeds=(1,), mhz=157),
-        Case("128/small", "ecp5-85k-8", mhz=156),
+        Case("128/small", "ecp5-85k-8", mhz=145),
         Case("128/1-ms", "ecp5-85k-8", mhz=145),
         Case("256/small", "ecp5-85k-8", seeds=(1,), mhz=130),
         Case("128/small", "lifcl-40", mhz=120),
