@@ -28,12 +28,14 @@ _LINKS = {1: ETHERNET, _LOOPBACK: ETHERNET, 65534: 101}
 # Linux constants; some are missing in Python.
 _ALL, _OUTGOING, _PACKET, _HARDWARE = 0x0003, 4, 263, 0x8927
 _GET_LINK, _LOWER, _LOWER_NAMESPACE = 18, 5, 37
-_TIMESTAMP, _ROOM = 35, 33
+_TIMESTAMPS, _ROOM = 37, 33
+_ON_ARRIVAL = 1 << 3 | 1 << 4  # software timestamps of received packets
 _ADD_MEMBERSHIP, _STATISTICS, _AUXILIARY, _PROMISCUOUS = 1, 6, 8, 1
 _TAGGED, _TYPED = 1 << 4, 1 << 6
 _TOGETHER, _WAIT, _PAUSE = 1 << 12, 0.05, 0.001
 _LATE = 20 * 10**6  # nanoseconds from a packet's time until its socket delivers it, under load
 _ANCILLARY = 256
+_PROBE = 1.0  # seconds until a capture begins without timestamps
 _SECOND = 10**9
 
 
@@ -75,6 +77,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._blocks = PacketBlocks() if several else None
         self.format = "pcapng" if several else "pcap"
         with ExitStack() as stack:
+            stack.enter_context(_timestamps())
             self._sockets = {self._open(stack, interface): interface for interface in interfaces}
             self._all = [*self._sockets]
             self._stack = stack.pop_all()
@@ -84,7 +87,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             # With protocol 0, nothing arrives before the socket is bound.
             protocol = socket.htons(_ALL) if interface == ANY else 0
             opened = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
-            opened.setsockopt(socket.SOL_SOCKET, _TIMESTAMP, 1)
+            opened.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, _ON_ARRIVAL)
             opened.setsockopt(_PACKET, _AUXILIARY, 1)
             with suppress(OSError):
                 opened.setsockopt(socket.SOL_SOCKET, _ROOM, 1 << 25)
@@ -149,8 +152,10 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._drained = time.time_ns()
         for opened, interface in [*self._sockets.items()]:
             try:
-                while len(self._waiting) < limit and self._take(opened) <= self._drained:
-                    pass
+                while len(self._waiting) < limit:
+                    # A packet of the future is older: it came before the clock was set back.
+                    if self._drained < self._take(opened) <= time.time_ns():
+                        break
             except BlockingIOError:
                 if interface in self._ended:
                     self._ended.remove(interface)
@@ -161,14 +166,15 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 self.damages.append(f"{interface}: {error.strerror}")
 
     def _take(self, opened: socket.socket) -> int:
+        """Receive a packet; return its timestamp, or 0 if it has none."""
         size, more, _, address = opened.recvmsg_into([self._room], _ANCILLARY)
         interface, _, kind, hardware, *_ = address
-        moment, octets = time.time_ns(), bytes(self._room[:size])
+        stamp, octets = 0, bytes(self._room[:size])
         data: Any
         for level, form, data in more:
-            if (level, form) == (socket.SOL_SOCKET, _TIMESTAMP):
+            if (level, form) == (socket.SOL_SOCKET, _TIMESTAMPS):
                 seconds, rest = struct.unpack_from("qq", data)
-                moment = seconds * _SECOND + rest
+                stamp = seconds * _SECOND + rest
             elif (level, form) == (_PACKET, _AUXILIARY):
                 status, *_, tag, tag_type = struct.unpack_from("IIIHHHH", data)
                 if status & _TAGGED:
@@ -176,12 +182,13 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                     tag_type = tag_type if status & _TYPED else 0x8100
                     octets = octets[:12] + struct.pack(">HH", tag_type, tag) + octets[12:]
         if interface in self._omitted:
-            return moment
+            return stamp
         if hardware not in _LINKS:
             self.unknown[interface] += 1
         elif hardware != _LOOPBACK or kind != _OUTGOING:
-            self._waiting.append(_Taken(moment, octets, interface, _LINKS[hardware]))
-        return moment
+            packet = _Taken(stamp or time.time_ns(), octets, interface, _LINKS[hardware])
+            self._waiting.append(packet)
+        return stamp
 
     def _release(self, every: bool) -> list[_Taken]:
         """Remove and return packets in time order; unless `every`, keep those still in doubt."""
@@ -280,6 +287,24 @@ def getting(interface: str) -> set[str]:
         if _LOWER not in attributes or _LOWER_NAMESPACE in attributes:
             return {interface}
         return {interface, socket.if_indextoname(int.from_bytes(attributes[_LOWER], sys.byteorder))}
+
+
+def _timestamps() -> socket.socket:
+    """Return an open socket for which the system has begun to record when packets arrive."""
+    # It begins some time after a socket asks for it; packets to oneself show when. Without a
+    # loopback interface, the first packets captured may lack timestamps.
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with suppress(OSError):
+        opened.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, _ON_ARRIVAL)
+        opened.bind(("127.0.0.1", 0))
+        opened.connect(opened.getsockname())
+        opened.settimeout(_PROBE)
+        until = time.monotonic() + _PROBE
+        stamps: list[Any] = []
+        while not stamps and time.monotonic() < until:
+            opened.send(b"")
+            stamps = opened.recvmsg(0, _ANCILLARY)[1]
+    return opened
 
 
 def _require_linux(option: str) -> None:

@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from scapy.utils import RawPcapNgReader
 from warm_programs import NEW_NETWORK, Program
 
+from lately.captures import live_capture
 from lately.captures.live_capture import LiveCapture, LiveOutput
 from lately.cli.app import main
 from lately.sim.bench.packets import ethernet, ip4, udp
@@ -87,13 +88,10 @@ def play(command, steps, tunnels, sink):
             fcntl.ioctl(file, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))
             fcntl.ioctl(file, 0x400454CD, kind)
             send[name] = file.write
-        for name in (*itertools.chain(*PAIRS), *send):
-            ip(f"link set {name} addrgenmode none")
-            ip(f"link set {name} up")
+        bring_up(["lo", *itertools.chain(*PAIRS), *send])
         for name in itertools.chain(*PAIRS):
-            end = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-            end.bind((name, ALL_PACKETS if name == sink else 0))
-            send[name], sockets[name] = end.send, end
+            sockets[name] = open_end(stack, name, ALL_PACKETS if name == sink else 0)
+            send[name] = sockets[name].send
         network = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
         reader = Program(*command, network=network)
         # As soon as the interfaces are read.
@@ -107,6 +105,18 @@ def play(command, steps, tunnels, sink):
         content, text = reader.communicate()
         lines = (line + text).decode().splitlines()
         return reader.returncode, content, lines + (received(sockets[sink]) if sink else [])
+
+
+def bring_up(names):
+    for name in names:
+        ip(f"link set {name} addrgenmode none")
+        ip(f"link set {name} up")
+
+
+def open_end(stack, name, protocol=0):
+    end = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+    end.bind((name, protocol))
+    return end
 
 
 def received(end):
@@ -218,6 +228,34 @@ def test_two_taps(tmp_path, end, code):
     assert (figures["packets"], figures["dropped"]) == (2000 + (code == 1), 1000)
     left = [("veth1", ETHERNET, sent_frame) for sent_frame in frames]
     assert blocks(content) == left + [("veth3", ETHERNET, frame(1000))] * (code == 1)
+
+
+def capture_of_newer_packets(patch, stamped):
+    """Capture packets of two interfaces; return the counts in the two reads that follow."""
+    make_network()
+    bring_up(itertools.chain(*PAIRS))
+    if not stamped:
+        patch.setattr(live_capture, "_PROBE", 0.1)
+        patch.setattr(live_capture, "_ON_ARRIVAL", 0)
+    with ExitStack() as stack:
+        ends = [open_end(stack, name) for name, _ in PAIRS]
+        capture = stack.enter_context(LiveCapture([name for _, name in PAIRS]))
+        capture.read(lambda: False)
+        for number in range(100):
+            for end in ends:
+                end.send(frame(number))
+        if stamped:
+            clock = time.time_ns
+            patch.setattr(time, "time_ns", lambda: clock() - 10**10)
+        return capture.read(lambda: True).locations.shape[1], capture.read(lambda: True)
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_packets_newer_than_the_clock(monkeypatch, stamped):
+    """Packets that came before the clock was set back, or have no timestamp, are all read."""
+    if missing():
+        pytest.skip(missing())
+    assert in_a_thread(capture_of_newer_packets, monkeypatch, stamped) == (200, None)
 
 
 def test_any(tmp_path):
