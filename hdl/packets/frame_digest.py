@@ -37,11 +37,11 @@ class DigestedFrame(data.StructLayout):
 class FrameDigest(wiring.Component):
     """Computes the digests of Ethernet frames: see `lately.golden.packets.packet_digest`.
 
-    Frames arrive without a frame check sequence. Results leave in the order of the frames. With
-    64-bit beats, frames of at least 8 beats may follow each other without a gap while there is no
-    back-pressure; shorter frames take 8 cycles each on average. With wider beats, a frame may begin
-    in each cycle. The fields and the secret must be stable from the first beat of a frame to its
-    result.
+    Frames arrive without a frame check sequence. Results leave in the order of the frames. While
+    there is no back-pressure, frames of at least 60 bytes may follow each other without a gap.
+    Shorter frames take as many cycles on average, except with wider beats if `inner` is not set:
+    a frame may then begin in each cycle. The fields and the secret must be stable from the first
+    beat of a frame to its result.
     """
 
     def __init__(self, width=64, *, table_bits=5, inner=False):

@@ -89,7 +89,7 @@ class LaneDigest(wiring.Component):
         words = (count + comes)[:_COUNT_BITS]
         m.d.sync += [
             # Both lanes need a word, and a frame of one beat has only one.
-            single.eq(self.last & self.counts & (count == 0)),
+            single.eq(self.last & self.counts & ~opened & ~count[0]),
             count.eq(Mux(self.done, 0, words)),
             # Set by the second word; until then the count is 0 or 1.
             opened.eq(~self.done & (opened | (comes & count[0]))),
