@@ -230,7 +230,7 @@ class Design:
         if self.frames:
             if self.planned_period is not None and options.get("ticks") != "tick":
                 options = {"period": self.planned_period} | options
-            if self.target:
+            if self.target or self._kind != "portable":
                 options = {"table_bits": self.device.lut_address_bits} | options
             frames = Deduplicator(self.spec, width=FRAMES[self.wrap], **self._shape, **options)
             if not has_bus:

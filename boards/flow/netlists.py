@@ -95,13 +95,17 @@ def use_normal_mode(netlist: dict[str, Any]) -> bool:
 def free_carry_inputs(netlist: dict[str, Any]) -> bool:
     """Disconnect constant carry inputs of Nexus carry cells; return whether there were any."""
     # The first cell of a chain ignores its carry input, which may be wired to another chain. ABC9
-    # connects the absent input to a constant, and nextpnr then rejects the chain.
+    # connects the absent input to a constant, and nextpnr then rejects the chain. Only first cells
+    # have this INIT1.
     changed = False
     for module in netlist.values():
         cells = module["cells"].values()
         zeros = {bit for cell in cells if cell["type"] == "VLO" for bit in cell["connections"]["Z"]}
         for cell in cells:
-            if cell["type"] == "CCU2" and set(cell["connections"]["CIN"]) <= {"0", *zeros}:
-                changed |= bool(cell["connections"]["CIN"])
-                cell["connections"]["CIN"] = []
+            if cell["type"] != "CCU2" or cell["parameters"]["INIT1"] != "0x00AA":
+                continue
+            carry = cell["connections"]["CIN"]
+            if carry and carry[0] in {"0", *zeros}:
+                carry.clear()
+                changed = True
     return changed

@@ -40,14 +40,14 @@ class Deduplicator(wiring.Component):
     a `FrameIntake` discards. A discarded frame is neither looked up nor recorded. Frames of at
     least 60 bytes enter and leave without gaps.
 
-    `period` is the reset value of the port with this name. `table_bits` is an option of the
-    `FrameDigest`, by default 4 for ECP5 memories and 5 for others. `digest` is a component to use
+    `period` is the reset value of the port with this name. `table_bits` must be 4 or 5; 4 takes
+    fewer LUTs from 128 bits on if a LUT memory has only 16 words. `digest` is a component to use
     instead of a `FrameDigest`. The other options are those of `FrameOptions` and of the filter unit
     (`lately.hdl.profile.UnitOptions`). The filter must be a ring with a span and 64-bit keys.
     """
 
     def __init__(
-        self, spec, *, period=(1 << PERIOD_BITS) - 1, table_bits=None, digest=None, **options
+        self, spec, *, period=(1 << PERIOD_BITS) - 1, table_bits=5, digest=None, **options
     ):
         _check_filter(spec)
         self.frame_options = frames = FrameOptions.taken_from(options)
@@ -60,8 +60,6 @@ class Deduplicator(wiring.Component):
         chosen = self.unit.profile.options
         ecp5 = chosen.memory.startswith("ecp5")
         self._passes = frames.longest_forwarded > frames.max_frame
-        if table_bits is None:
-            table_bits = 4 if ecp5 else 5
         if digest is None:
             digest = FrameDigest(frames.beat, table_bits=table_bits, inner=frames.inner)
         self._digest = digest

@@ -102,9 +102,17 @@ def test_frames_above_the_maximum(wrap, options, tmp_path):
     check_bench(tmp_path / "ip")
 
 
-@pytest.mark.parametrize(("target", "words"), [("lifcl-40", 16), ("xc7a35t", 32), (None, 32)])
-def test_tables_fill_lut_memories(target, words):
-    text = design("frames-128", "none", target=target).verilog
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": "lifcl-40"}, 16),
+        ({"target": "xc7a35t"}, 32),
+        ({"memory": "ecp5"}, 16),
+        ({}, 32),
+    ],
+)
+def test_tables_fill_lut_memories(options, words):
+    text = design("frames-128", "none", **options).verilog
     module = text.partition("module dedup__unit__digest__polynomials__polynomials(")[2]
     depths = re.findall(r"reg .* power\S+ \[(\d+):0\];", module.partition("endmodule")[0])
     assert max(int(depth) + 1 for depth in depths) == words

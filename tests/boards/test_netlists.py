@@ -49,14 +49,24 @@ def test_nothing_to_change():
 
 
 @pytest.mark.parametrize(
-    ("carry", "left"),
-    [(["0"], []), ([WORD], []), ([OTHER], [OTHER]), ([], [])],
-    ids=["constant", "cell", "chain", "none"],
+    ("init", "carry", "left"),
+    [
+        ("0x00AA", ["0"], []),
+        ("0x00AA", [WORD], []),
+        ("0x00AA", [OTHER], [OTHER]),
+        ("0x00AA", [], []),
+        ("0x96AA", ["0"], ["0"]),
+    ],
+    ids=["constant", "cell", "chain", "none", "sum"],
 )
-def test_carry_input_of_the_first_cell(carry, left):
+def test_only_constant_carry_inputs_of_first_cells_are_freed(init, carry, left):
     cells = {
         "zero": {"type": "VLO", "connections": {"Z": [WORD]}},
-        "carry": {"type": "CCU2", "connections": {"CIN": carry, "COUT": [5]}},
+        "carry": {
+            "type": "CCU2",
+            "parameters": {"INIT1": init},
+            "connections": {"CIN": list(carry), "COUT": [5]},
+        },
     }
     changed = free_carry_inputs({"top": {"cells": cells}})
     assert (changed, cells["carry"]["connections"]["CIN"]) == (carry != left, left)
