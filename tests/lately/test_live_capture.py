@@ -39,7 +39,7 @@ PAIRS = ("veth0", "veth1"), ("veth2", "veth3")
 
 
 def ip(words):
-    subprocess.run(["ip", *words.split()], check=True, capture_output=True)
+    return subprocess.run(["ip", *words.split()], check=True, capture_output=True).stdout
 
 
 def make_network():
@@ -88,7 +88,7 @@ def play(command, steps, tunnels, sink):
             fcntl.ioctl(file, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))
             fcntl.ioctl(file, 0x400454CD, kind)
             send[name] = file.write
-        bring_up(["lo", *itertools.chain(*PAIRS), *send])
+        bring_up("lo", *itertools.chain(*PAIRS), *send)
         for name in itertools.chain(*PAIRS):
             sockets[name] = open_end(stack, name, ALL_PACKETS if name == sink else 0)
             send[name] = sockets[name].send
@@ -107,10 +107,15 @@ def play(command, steps, tunnels, sink):
         return reader.returncode, content, lines + (received(sockets[sink]) if sink else [])
 
 
-def bring_up(names):
+def bring_up(*names):
     for name in names:
         ip(f"link set {name} addrgenmode none")
         ip(f"link set {name} up")
+    # An interface drops packets until the system has noticed that its other end is up.
+    until = time.monotonic() + 30
+    while any(b"DOWN" in ip(f"-brief link show {name}") for name in names):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def open_end(stack, name, protocol=0):
@@ -233,7 +238,7 @@ def test_two_taps(tmp_path, end, code):
 def capture_of_newer_packets(patch, stamped):
     """Capture packets of two interfaces; return the counts in the two reads that follow."""
     make_network()
-    bring_up(itertools.chain(*PAIRS))
+    bring_up(*itertools.chain(*PAIRS))
     if not stamped:
         patch.setattr(live_capture, "_PROBE", 0.1)
         patch.setattr(live_capture, "_ON_ARRIVAL", 0)
