@@ -69,8 +69,11 @@ def test_a_rate_that_is_a_fifth_too_high_is_noticed():
         if spec.worst_false_positive_rate > 1.17 * point["false_positive_rate"]:
             points.append(point | {"spec": spec.to_dict()})
     assert points
-    assert {line.split()[0] for _, line in failures(points)} == {"worst"}
-    assert len(failures(points)) == len(points)
+    for point in points:
+        first, *others = (line.split()[0] for line in guarantee.run(point)["broken"])
+        # The average rate may be too high as well.
+        assert first == "worst"
+        assert others in ([], ["mean"])
 
 
 BROKEN = {
