@@ -304,6 +304,7 @@ def _timestamps() -> socket.socket:
         while not stamps and time.monotonic() < until:
             opened.send(b"")
             stamps = opened.recvmsg(0, _ANCILLARY)[1]
+            time.sleep(0 if stamps else _PAUSE)
     return opened
 
 

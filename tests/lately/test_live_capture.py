@@ -238,7 +238,7 @@ def test_two_taps(tmp_path, end, code):
 def capture_of_newer_packets(patch, stamped):
     """Capture packets of two interfaces; return the counts in the two reads that follow."""
     make_network()
-    bring_up(*itertools.chain(*PAIRS))
+    bring_up("lo", *itertools.chain(*PAIRS))
     if not stamped:
         patch.setattr(live_capture, "_PROBE", 0.1)
         patch.setattr(live_capture, "_ON_ARRIVAL", 0)
